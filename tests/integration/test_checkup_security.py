@@ -242,6 +242,36 @@ async def test_user_needs_permission_for_service_account_of_checkup(
     )  # a new permission takes effect with a delay
 
 
+@pytest.mark.parametrize(
+    ("rules", "want"),
+    [
+        pytest.param([], "you need permission to use that ServiceAccount", id="no permission"),
+        pytest.param([USE], None, id="permission to use the ServiceAccount"),
+        pytest.param([PODS_RIGHT], None, id="permission to create pods"),
+    ],
+)
+async def test_user_needs_permission_for_service_account_to_rerun(
+    rules, want, policed, checkups: Client, cluster, api: Api, namespace
+):
+    await grant(api, namespace, "ann", CHECKUP_RIGHT, *rules)
+    await grant(api, namespace, "nobody", CHECKUP_RIGHT)
+    await create(checkups, namespace, "asked")
+
+    def assert_decision(user: str, want: str | None, *annotations: str) -> None:
+        arguments = ("annotate", "ckup", "asked", *annotations, "--overwrite", "--dry-run=server")
+        done = cluster.kubectl(*arguments, "-n", namespace, "--as", user)
+        assert (done.returncode == 0) == (want is None), done.stderr
+        assert want is None or want in done.stderr, done.stderr
+
+    rerun = "kiagnose.io/rerun=2"
+    await eventually(
+        lambda: assert_decision("nobody", "you need permission to use that ServiceAccount", rerun)
+    )
+    await eventually(lambda: assert_decision("ann", want, rerun))
+    # Other annotations start nothing.
+    await eventually(lambda: assert_decision("ann", None, "kiagnose.io/cancel=true", "note=x"))
+
+
 async def test_controller_has_exactly_the_permissions_that_it_grants():
     held = {verb for right in PERMISSIONS if "configmaps" in right.resources for verb in right.verbs}
     assert set(desired.RESULT_VERBS) <= held

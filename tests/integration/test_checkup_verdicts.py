@@ -122,6 +122,44 @@ async def test_failed_checkup_reports_reason_and_message(
         assert status.result_map == {"seen": "1"}, "results of a failed run are kept too"
 
 
+@pytest.mark.parametrize(("code", "want"), [(0, "Passed"), (1, "Failed")])
+async def test_checkup_with_running_sidecar_gets_its_verdict_and_sidecar_is_stopped(
+    code, want, checkup_operator, checkups: Client, namespace
+):
+    sidecar = {"containers": [{"name": "proxy", "image": "x"}]}
+    key = await create(checkups, namespace, "meshed", timeout=3600, template={"spec": sidecar})
+    pod = await SimulatedPod.wait_for(checkups, key)
+    await pod.start()
+    await write_results(checkups, key, PASSED)
+    await pod.end_checkup(code)
+    status = (await wait_for_verdict(checkups, key, want)).status
+
+    async def assert_stopped() -> None:
+        job = await checkups.get(desired.JOBS, ObjectKey(namespace, status.job), dict[str, Any])
+        assert job["spec"]["activeDeadlineSeconds"] == 1, job["spec"]
+
+    await eventually(assert_stopped)
+
+
+async def test_volume_that_cannot_be_mounted_is_told(checkup_operator, checkups: Client, api: Api, namespace):
+    key = await create(checkups, namespace, "mounting", timeout=3600)
+    pod = await SimulatedPod.wait_for(checkups, key)
+    await pod.set_waiting("ContainerCreating")
+    await pod.set_status(conditions=[{"type": "PodScheduled", "status": "True"}])
+    uid = (await checkups.get(PODS, pod.key, Object)).metadata.uid
+    about = {"kind": "Pod", "apiVersion": "v1", "name": pod.key.name, "namespace": namespace, "uid": uid}
+    text = 'MountVolume.SetUp failed for volume "v" : secret "gone" not found'
+    event = {
+        "metadata": {"generateName": "x."},
+        "involvedObject": about,
+        "reason": "FailedMount",
+        "message": text,
+    }
+    await api.create(f"/api/v1/namespaces/{namespace}/events", {**event, "type": "Warning"})
+    status = (await wait_for_reason(checkups, key, "VolumeNotMounted")).status
+    assert status.message == text
+
+
 async def test_timeout_stores_log_and_stops_pod(
     patient_operator, checkups: Client, api: Api, proxy: FaultProxy, namespace
 ):

@@ -29,6 +29,8 @@ class UserRequirement:
     on: Resource
     """The resource that the verb applies to, in the object's namespace."""
     message: str
+    annotations: tuple[str, ...] = ()
+    """Annotations that act like a field: setting them to a new value requires the permission as well."""
     or_use: str = ""
     """A field below `spec` that names a ServiceAccount: permission to `use` it is sufficient as well."""
     when: str = ""

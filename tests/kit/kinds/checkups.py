@@ -163,6 +163,12 @@ class SimulatedPod:
     async def start(self) -> None:
         await self.set_status(phase="Running", containerStatuses=[_container(running={"startedAt": _now()})])
 
+    async def end_checkup(self, code: int = 0) -> None:
+        """End the checkup container only: the sidecar `proxy` runs on."""
+        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "startedAt": _now()}
+        sidecar = {**_container(running={"startedAt": _now()}), "name": "proxy"}
+        await self.set_status(phase="Running", containerStatuses=[_container(terminated=ended), sidecar])
+
     async def set_waiting(self, reason: str, message: str = "") -> None:
         state = {"waiting": {"reason": reason, "message": message}}
         await self.set_status(phase="Pending", containerStatuses=[_container(**state)])

@@ -1,10 +1,12 @@
 """What came of a run, for every way in which it can end."""
 
+import msgspec
 import pytest
 
 from quintet.apis.checkup.results import Results, parse
 from quintet.controllers.checkup.decide import verdict
 from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason, obstacle
+from quintet.controllers.decide.pods import ContainerStatus
 from unit.checkup.observations import a_job, a_pod, running, terminated, waiting
 
 GOOD = parse({"status.succeeded": "true"})
@@ -46,6 +48,47 @@ def test_finished_job_gives_its_verdict(job, pod, results, want):
     found = verdict.ending_of_job(job, pod, results)
     assert (found.verdict, found.reason) == want
     assert found.message
+
+
+def with_sidecar(phase: str, code: int, *, reason: str = "", sidecar: str = "running"):
+    """Return a pod whose checkup has ended while its sidecar has not, or has failed."""
+    ended = {"exitCode": code, "startedAt": "2026-01-01T10:00:00Z"}
+    return msgspec.structs.replace(
+        base := terminated(code),
+        status=msgspec.structs.replace(
+            base.status,
+            phase=phase,
+            reason=reason,
+            container_statuses=msgspec.convert(
+                [
+                    {"name": "proxy", "state": {sidecar: {}}},
+                    {"name": "checkup", "state": {"terminated": ended}},
+                ],
+                tuple[ContainerStatus, ...],
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("job", "pod", "results", "want"),
+    [
+        pytest.param(a_job(), with_sidecar("Running", 0), GOOD, ("Passed", "CheckupSucceeded"), id="sidecar runs on"),
+        pytest.param(a_job(), with_sidecar("Running", 1), NONE, ("Failed", "ContainerFailed"), id="sidecar outlives a crash"),
+        pytest.param(FAILED, with_sidecar("Failed", 0, sidecar="terminated"), GOOD,
+                     ("Passed", "CheckupSucceeded"), id="sidecar failed"),
+        pytest.param(FAILED, with_sidecar("Failed", 0, sidecar="terminated"), NONE,
+                     ("Failed", "SucceededMissing"), id="sidecar failed and no results"),
+        pytest.param(a_job("Failed", "DeadlineExceeded"), with_sidecar("Failed", 0, reason="DeadlineExceeded"), GOOD,
+                     ("Passed", "CheckupSucceeded"), id="sidecar reached the deadline"),
+        pytest.param(a_job("Failed", "DeadlineExceeded"), with_sidecar("Failed", 0, reason="DeadlineExceeded"), NONE,
+                     ("TimedOut", "DeadlineExceeded"), id="checkup was stopped and exited with 0"),
+    ],
+)  # fmt: skip
+def test_checkup_container_decides_whatever_its_sidecars_do(job, pod, results, want):
+    outcome = pod.as_of_job if job.succeeded is None else job
+    found = verdict.ending_of_job(outcome, pod, results)
+    assert (found.verdict, found.reason) == want
 
 
 def test_success_message_matches_the_design():

@@ -10,9 +10,11 @@ from quintet.apis.checkup.results import Results
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.controllers.checkup.decide import desired
 from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, JobStatus, job_state
+from quintet.controllers.mount_failures import MountFailure, MountFailures
 from quintet.kube.client import PODS
 from quintet.kube.errors import NotFound
 from quintet.runtime.builder import Builder
+from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import View
 
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
@@ -59,7 +61,7 @@ class Account(Struct, frozen=True):
 class CheckupCaches:
     """The caches of the checkup controller."""
 
-    def __init__(self, builder: Builder[Checkup]) -> None:
+    def __init__(self, builder: Builder[Checkup], manager: Manager) -> None:
         self._builder = builder
         chosen = desired.SELECTOR
         builder.owns(desired.ROLES, labels=chosen)
@@ -75,6 +77,7 @@ class CheckupCaches:
             labels=chosen,
             indexes={_BY_CHECKUP: lambda pod: (pod.checkup_uid,)},
         )
+        self.mounts = MountFailures(builder, manager, self._starting)
         self.accounts = builder.watches_reduced(
             SERVICE_ACCOUNTS, Object, lambda found: Account(found.key, found.version), self._waiting_for
         )
@@ -124,6 +127,10 @@ class CheckupCaches:
         ):
             return [_decode_pod(raw) for raw in page.items]
         return []
+
+    def _starting(self, failure: MountFailure) -> Iterable[ObjectKey]:
+        pod = self._pods.get(failure.pod)
+        return _checkup_of(pod) if pod is not None and pod.metadata.uid == failure.pod_uid else ()
 
     def _waiting_for(self, account: Account) -> Iterable[ObjectKey]:
         waiting = self._builder.primary.by_index(BY_ACCOUNT, str(account.key))

@@ -184,6 +184,9 @@ class CheckupController(ObjectReconciler[Checkup]):
         pod = self._pod(run)
         if pod is not None and pod.metadata.deleting and not pod.has_ended:
             return await self._end_without_pod(run, pod)
+        if pod is not None and (outcome := pod.as_of_job) is not None:
+            # The status of its Job is late, or other containers of the pod still run.
+            return await self._end_with_job(run, outcome)
         since = pod.running_since if pod is not None else None
         if pod is None or since is None:
             return await self._wait(run, pod, await self._obstacle(run, pod))
@@ -191,9 +194,6 @@ class CheckupController(ObjectReconciler[Checkup]):
         began = max(since, self._waiting_since(run))
         deadline = timing.run_deadline(began, run.checkup.spec.seconds, self._limits)
         if run.now >= deadline:
-            if pod.has_ended:
-                # The pod ended in time, even if the status of its Job is late.
-                return await self._end_with_job(run, pod.as_of_job)
             return await self._end_late(run, pod, None)
         return await self._show_progress(run, deadline)
 
@@ -223,7 +223,8 @@ class CheckupController(ObjectReconciler[Checkup]):
         Only Events explain why there is no pod; the controller reads them less and less often.
         """
         if pod is not None:
-            return obstacle(pod)
+            mounts = self._sources.mounts.messages(pod.metadata.uid)
+            return obstacle(pod, mounts, statuses.reported_obstacle(run.status))
         uid = run.status.job_uid
         known = run.status.reason == ObstacleReason.NO_POD.value
         age = (run.now - self._waiting_since(run)).total_seconds()
@@ -392,7 +393,7 @@ def build(
 ) -> CheckupController:
     """Add the Checkup controller to a manager."""
     builder = Builder(manager, "checkup", CHECKUPS, Checkup, indexes={BY_ACCOUNT: account_of})
-    sources, limits = CheckupCaches(builder), limits or timing.TimeLimits()
+    sources, limits = CheckupCaches(builder, manager), limits or timing.TimeLimits()
     controller = CheckupController(builder.client, builder.children, builder.clock, sources, limits)
     builder.build(controller, workers=workers)
     return controller

@@ -19,12 +19,14 @@ from quintet.apis.checkup.evidence import (
 )
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.text import truncate
-from quintet.controllers.checkup.decide.observed import CheckupPod
+from quintet.controllers.checkup.decide.observed import CheckupPod, describe
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, TooManyRequests
 
 EVENTS = Resource("", "v1", "Event", "events")
-_LINES = 100
+# The API server sends the beginning of what it was asked for: if the last lines are too many bytes, fewer are
+# requested, so that the log ends with its end.
+_LINES = (100, 10, 1)
 _MOST_BYTES = 512 * 1024
 _PATIENCE = 10.0
 _LISTED = 100
@@ -60,14 +62,14 @@ async def gather(client: Client, namespace: str, job_uid: str, pod: CheckupPod |
         return Evidence(events=_last(await events(client, namespace, job_uid) if job_uid else []))
     containers = pod.containers[:MOST_CONTAINERS]
     names = [container.name for container in containers if container.has_started]
-    logs = await asyncio.gather(*(_log(client, pod, name) for name in names))
+    logs = await asyncio.gather(*(read_log(client, pod, name) for name in names))
     found = await asyncio.gather(
         *(events(client, namespace, uid) for uid in (job_uid, pod.metadata.uid) if uid)
     )
     return Evidence(
         pod=pod.metadata.name,
         node=pod.spec.node_name,
-        containers=tuple(container.description for container in containers),
+        containers=tuple(describe(container) for container in containers),
         logs=tuple(logs),
         events=_last([note for notes in found for note in notes]),
     )
@@ -88,10 +90,15 @@ def tail(text: bytes) -> str:
     )
 
 
-async def _log(client: Client, pod: CheckupPod, container: str) -> Log:
+async def read_log(client: Client, pod: CheckupPod, container: str) -> Log:
+    """Return the end of the log of a container, or why there is none."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            text = await client.logs(pod.key, container, lines=_LINES, limit=_MOST_BYTES)
+            text = b""
+            for lines in _LINES:
+                text = await client.logs(pod.key, container, lines=lines, limit=_MOST_BYTES)
+                if len(text) < _MOST_BYTES:
+                    break
     except TooManyRequests:
         raise
     except ApiError as error:

@@ -5,6 +5,7 @@ It may grant a checkup the permission to write results because it has that permi
 """
 
 from quintet.apis.checkup import CHECKUPS
+from quintet.apis.checkup.types import RERUN
 from quintet.apis.meta import Resource
 from quintet.controllers.checkup.decide.desired import RBAC, RESULT_VERBS
 from quintet.controllers.permissions import Permission, UserRequirement
@@ -25,7 +26,7 @@ PERMISSIONS = (
     Permission("batch", ("jobs",), _CHILD, "the checkups themselves"),
     Permission("", ("pods",), ("list", "watch"), "to follow a checkup and see why it does not run"),
     Permission("", ("pods/log",), ("get",), "to save the log of a failed run"),
-    Permission("", ("events",), ("list",), "to save the Events of a failed run"),
+    Permission("", ("events",), ("list", "watch"), "to see why a pod does not start, and save its Events"),
     Permission("", ("serviceaccounts",), ("list", "watch"), "to wait for the ServiceAccount of a checkup"),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
@@ -41,6 +42,7 @@ USER_REQUIREMENTS = (
         "a Checkup runs an image as spec.serviceAccountName: you need permission to use that ServiceAccount "
         "(verb use), or to create pods here",
         or_use="serviceAccountName",
+        annotations=(RERUN,),
     ),
     # A pod template can mount every Secret of the namespace, so permission to use a ServiceAccount is not
     # enough.

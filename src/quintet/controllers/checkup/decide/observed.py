@@ -1,14 +1,17 @@
 """Jobs and pods of checkup runs as they are observed, and why a pod does not run."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from quintet.apis.checkup.contract import CONTAINER, RUN_LABEL, UID_LABEL
 from quintet.apis.checkup.evidence import ContainerState
-from quintet.apis.meta import Object, Struct
+from quintet.apis.meta import Struct
 from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide.timing import parse_time
+from quintet.controllers.decide.causes import CauseReason, cause_of_mount, cause_of_pod, choose_cause
+from quintet.controllers.decide.pods import ContainerStatus, PodView, State
 
 
 class JobCondition(Struct, frozen=True):
@@ -53,76 +56,8 @@ def job_state(deadline: int, created: str | None, status: JobStatus) -> JobState
     return JobState(deadline, parse_time(created))
 
 
-class _Waiting(Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-class _Running(Struct, frozen=True):
-    started_at: str | None = None
-
-
-class _Terminated(Struct, frozen=True):
-    exit_code: int = 0
-    reason: str = ""
-    message: str = ""
-    started_at: str | None = None
-
-
-class _State(Struct, frozen=True):
-    waiting: _Waiting | None = None
-    running: _Running | None = None
-    terminated: _Terminated | None = None
-
-
-class ContainerStatus(Struct, frozen=True):
-    """The fields that are read of a container status."""
-
-    name: str = ""
-    state: _State = _State()
-
-    @property
-    def has_started(self) -> bool:
-        """Whether the container has a log."""
-        return self.state.running is not None or self.state.terminated is not None
-
-    @property
-    def description(self) -> ContainerState:
-        """The state as a text for the status."""
-        return ContainerState(self.name, truncate(_describe_state(self.state), 1024))
-
-
-class PodCondition(Struct, frozen=True):
-    """The fields that are read of a pod's condition."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
-class PodStatus(Struct, frozen=True):
-    """The fields that are read of a pod's status."""
-
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    conditions: tuple[PodCondition, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-class PodSpec(Struct, frozen=True):
-    """The fields that are read of a pod's spec."""
-
-    node_name: str = ""
-
-
-class CheckupPod(Object, frozen=True):
+class CheckupPod(PodView, frozen=True):
     """The pod of a run."""
-
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
 
     @property
     def checkup_uid(self) -> str:
@@ -135,19 +70,17 @@ class CheckupPod(Object, frozen=True):
         return self.metadata.labels.get(RUN_LABEL, "")
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the pod has succeeded or failed."""
-        return self.status.phase in ("Succeeded", "Failed")
+    def exit_code(self) -> int | None:
+        """The exit code of the checkup container; None until it has ended."""
+        ended = self.checkup.state.terminated if self.checkup is not None else None
+        return ended.exit_code if ended is not None else None
 
     @property
-    def as_of_job(self) -> JobState:
-        """The state that the Job of a finished pod will reach: it creates no other pod."""
-        return JobState(succeeded=self.status.phase == "Succeeded")
-
-    @property
-    def containers(self) -> tuple[ContainerStatus, ...]:
-        """Init containers, then containers."""
-        return (*self.status.init_container_statuses, *self.status.container_statuses)
+    def as_of_job(self) -> JobState | None:
+        """The outcome of the checkup container, whatever the other containers of the pod do; None before."""
+        if self.exit_code is not None:
+            return JobState(succeeded=self.exit_code == 0)
+        return JobState(succeeded=self.status.phase == "Succeeded") if self.has_ended else None
 
     @property
     def checkup(self) -> ContainerStatus | None:
@@ -158,7 +91,7 @@ class CheckupPod(Object, frozen=True):
     @property
     def running_since(self) -> datetime | None:
         """Start time of the checkup container, if it started."""
-        state = self.checkup.state if self.checkup is not None else _State()
+        state = self.checkup.state if self.checkup is not None else State()
         if state.running is not None:
             return parse_time(state.running.started_at)
         began = parse_time(state.terminated.started_at) if state.terminated is not None else None
@@ -181,6 +114,7 @@ class ObstacleReason(StrEnum):
     NO_POD = "PodNotCreated"
     UNSCHEDULABLE = "Unschedulable"
     IMAGE = "ImagePullFailed"
+    VOLUME = "VolumeNotMounted"
     CONTAINER = "ContainerNotStarted"
 
 
@@ -194,41 +128,34 @@ class Obstacle:
     """Whether waiting is pointless, because the spec is immutable."""
 
 
-_IMAGE_REASONS = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "ErrImageNeverPull",
-        "ImageInspectError",
-        "InvalidImageName",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
-)
-_ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
+_REASONS = {
+    CauseReason.IMAGE: ObstacleReason.IMAGE,
+    CauseReason.UNSCHEDULABLE: ObstacleReason.UNSCHEDULABLE,
+    CauseReason.VOLUME: ObstacleReason.VOLUME,
+}
 
 
-def obstacle(pod: CheckupPod) -> Obstacle | None:
-    """Return why the checkup container does not run, if a reason is known."""
-    for container in pod.containers:
-        waiting = container.state.waiting
-        if waiting is None or waiting.reason in _ON_THE_WAY:
-            continue
-        detail = f"container {container.name}: {waiting.reason}"
-        detail = f"{detail}: {waiting.message}" if waiting.message else detail
-        if waiting.reason in _IMAGE_REASONS:
-            return Obstacle(ObstacleReason.IMAGE, detail, lasting=waiting.reason == "InvalidImageName")
-        return Obstacle(ObstacleReason.CONTAINER, detail)
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            detail = condition.message or condition.reason
-            return Obstacle(
-                ObstacleReason.UNSCHEDULABLE, f"pod {pod.metadata.name} cannot be scheduled: {detail}"
-            )
-    return None
+def obstacle(pod: CheckupPod, mounts: Collection[str] = (), known: Obstacle | None = None) -> Obstacle | None:
+    """Return why the checkup container does not run, if a reason is known.
+
+    `mounts` are the messages of FailedMount Events of the pod, `known` is what was reported last.
+    """
+    causes = [cause] if (cause := cause_of_pod(pod)) is not None else []
+    if not causes and not any(container.has_started for container in pod.status.container_statuses):
+        causes = [cause_of_mount(message) for message in mounts]
+    found = choose_cause(causes, known.reason if known else "", known.message if known else "")
+    if found is None:
+        return None
+    reason = _REASONS.get(found.reason, ObstacleReason.CONTAINER)
+    return Obstacle(reason, found.message, lasting=found.lasting)
 
 
-def _describe_state(state: _State) -> str:
+def describe(container: ContainerStatus) -> ContainerState:
+    """Return the state of a container as a text for the status."""
+    return ContainerState(container.name, truncate(_describe_state(container.state), 1024))
+
+
+def _describe_state(state: State) -> str:
     if (ended := state.terminated) is not None:
         parts = (f"ended with exit code {ended.exit_code}", ended.reason, ended.message)
     elif (waiting := state.waiting) is not None:

@@ -9,7 +9,7 @@ from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, MOST_RUNS, RERUN
 from quintet.apis.meta import Condition
 from quintet.apis.text import truncate
-from quintet.controllers.checkup.decide.observed import Obstacle
+from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
 from quintet.controllers.checkup.decide.timing import duration, parse_time
 from quintet.controllers.checkup.decide.verdict import Ending
 
@@ -36,6 +36,13 @@ def is_rerun_requested(checkup: Checkup) -> bool:
 def is_cancel_requested(checkup: Checkup) -> bool:
     """Return whether the run is to be cancelled."""
     return checkup.metadata.annotations.get(CANCEL, "").lower() == "true"
+
+
+def reported_obstacle(status: CheckupStatus) -> Obstacle | None:
+    """Return the obstacle that the status reports, if it reports one."""
+    if status.verdict is not None or status.reason not in set(ObstacleReason):
+        return None
+    return Obstacle(ObstacleReason(status.reason), status.message)
 
 
 def requested_rerun(checkup: Checkup) -> str:

@@ -49,17 +49,24 @@ _NEXT_STEPS = {
     ObstacleReason.NO_POD: "fix the cause in the message (a quota, Pod Security, a webhook), then rerun",
     ObstacleReason.UNSCHEDULABLE: "free resources on the nodes, or relax spec.template, then rerun",
     ObstacleReason.IMAGE: "check spec.image and whether the nodes can pull it, then rerun",
+    ObstacleReason.VOLUME: "create what the message names, or correct spec.template, then rerun",
     ObstacleReason.CONTAINER: "fix the cause in the message, then rerun",
 }
 
 
 def ending_of_job(job: JobState, pod: CheckupPod | None, results: Results) -> Ending:
-    """Return the ending for a Job that has finished."""
-    if job.succeeded:
+    """Return the ending for a Job or a checkup container that has finished.
+
+    The container decides: a sidecar that runs on, fails or is stopped does not change the verdict.
+    """
+    infra = _disruption(pod) if pod is not None else None
+    is_late = "DeadlineExceeded" in (job.reason, pod.status.reason if pod is not None else "")
+    ended_well = pod is not None and pod.exit_code == 0
+    if job.succeeded or (ended_well and (results.succeeded or not (infra or is_late))):
         return _ending_by_results(results)
-    if pod is not None and (infra := _disruption(pod)) is not None:
+    if infra is not None:
         return infra
-    if "DeadlineExceeded" in (job.reason, pod.status.reason if pod is not None else ""):
+    if is_late:
         return _late_ending(pod, results, "the deadline of its pod or Job was exceeded")
     if pod is None:
         text = f"the pod is gone and its Job failed: {job.message or job.reason}"
