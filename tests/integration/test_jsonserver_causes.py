@@ -312,4 +312,4 @@ async def test_admitted_templates_are_accepted_or_refused_with_their_field(api: 
 @pytest.mark.exhaustive
 async def test_many_admitted_templates_are_accepted_or_refused_with_their_field(api: Api, namespace):
     seen = await _check_templates(api, namespace, 3_000)
-    assert seen["accepted"] > 1000, seen
+    assert seen["accepted"] > 300, seen

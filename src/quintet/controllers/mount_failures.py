@@ -45,9 +45,7 @@ class MountFailures:
     ) -> None:
         self._store: Store[MountFailure] = Store({_BY_POD: lambda failure: (failure.pod_uid,)})
         decode = decoder(_Event)
-        manager.add_watch(
-            Selection(EVENTS, lambda raw: _reduce(decode(raw)), manager.namespace, fields=FIELDS), self._store
-        )
+        manager.add_watch(Selection(EVENTS, lambda raw: _reduce(decode(raw)), fields=FIELDS), self._store)
         # A repetition changes only the count and the times.
         self._store.subscribe(
             handlers.enqueue(builder.queue, to, lambda old, new: old.message != new.message)

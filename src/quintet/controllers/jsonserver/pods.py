@@ -39,7 +39,7 @@ class ServerPods:
         self._store: Store[ServerPod] = Store({_BY_SERVER: lambda pod: map(str, _server(pod))})
         decode = decoder(PodView)
         manager.add_watch(
-            Selection(PODS, lambda raw: _reduce(decode(raw)), manager.namespace, desired.SELECTOR),
+            Selection(PODS, lambda raw: _reduce(decode(raw)), labels=desired.SELECTOR),
             self._store,
         )
         self._store.subscribe(handlers.enqueue(builder.queue, _server, _has_other_cause))
