@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("command", help="campaign, or the target for the files")
     parser.add_argument("rest", nargs="*", metavar="TARGET|FILE")
     parser.add_argument("--seconds", type=int, default=60, help="per target; default: 60")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if options.command == "campaign":
         return _run_campaign(options.rest, options.seconds)
     if options.command == "explore":

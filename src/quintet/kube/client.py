@@ -125,6 +125,9 @@ class Client:
         """Close the connections, also for other clients that share them."""
         await self._transport.close()
 
+    def identity_problem(self) -> str | None:
+        return self._transport.identity.problem()
+
     async def read(self, path: str, kind: type[T], *, accept: str = WHOLE) -> T:
         """Read a document that is not an object, such as discovery and OpenAPI."""
         response = await self._transport.request("GET", path, accept=accept, impersonate=self._user)

@@ -8,12 +8,13 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from quintet.kube.credentials import (
     EXEC_API,
@@ -26,6 +27,7 @@ from quintet.kube.credentials import (
 )
 from quintet.kube.errors import ConfigError
 from quintet.kube.kubeconfig import ExecSection, Kubeconfig, UserSection
+from quintet.kube.proxies import find_proxy
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -44,6 +46,10 @@ class ClusterConfig:
     proxy_url: str | None = None
     namespace: str = "default"
     source: str = ""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """The headers of `as` in the kubeconfig."""
+    reload: "Callable[[], ClusterConfig] | None" = field(default=None, repr=False, compare=False)
+    """Reads the same source again; None if it cannot change."""
 
     def __post_init__(self) -> None:
         _check_url(self.server, self.source, "server", ("https", "http"))
@@ -55,6 +61,11 @@ class ClusterConfig:
                 f"{self.source}: there is a client {given} but no client {missing}",
                 "get new credentials for this cluster",
             )
+
+    @property
+    def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """The CA, the client certificate and its key, which may be replaced while the process runs."""
+        return self.ca_data, self.client_cert, self.client_key
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return a TLS context with the CA and the client certificate."""
@@ -129,15 +140,15 @@ def load(
 ) -> ClusterConfig:
     """Return the configuration of the first source in the search order."""
     if path:
-        return from_kubeconfig([Path(path)], context)
+        return from_kubeconfig([Path(path)], context, environ)
     if environ.get("KUBECONFIG"):
         files = [Path(part) for part in environ["KUBECONFIG"].split(os.pathsep) if part]
-        return from_kubeconfig(files, context)
+        return from_kubeconfig(files, context, environ)
     if in_pod(environ, service_account) and not context:
         return in_cluster(environ, service_account)
     default = Path(environ.get("HOME", "/")) / ".kube" / "config"
     if os.path.exists(default):
-        return from_kubeconfig([default], context)
+        return from_kubeconfig([default], context, environ)
     raise ConfigError(
         "no cluster is configured",
         "pass --kubeconfig, set KUBECONFIG, or run `quintet up` for a local cluster",
@@ -162,34 +173,42 @@ def in_cluster(environ: Mapping[str, str] = os.environ, directory: Path = SERVIC
             f"cannot read the ServiceAccount files ({error})",
             "set automountServiceAccountToken: true on the pod",
         ) from error
+    server = f"https://{host}:{port}"
     return ClusterConfig(
-        server=f"https://{host}:{port}",
+        server=server,
         credentials=FileToken(directory / "token"),
         ca_data=authority,
         namespace=namespace or "default",
         source=str(directory),
+        proxy_url=find_proxy(server, environ),
+        reload=partial(in_cluster, environ, directory),
     )
 
 
-def from_kubeconfig(files: list[Path], context: str | None = None) -> ClusterConfig:
+def from_kubeconfig(
+    files: list[Path], context: str | None = None, environ: Mapping[str, str] = os.environ
+) -> ClusterConfig:
     """Return the configuration of one context; without a name, of the current context."""
     kubeconfig = Kubeconfig(files)
     source = kubeconfig.source
+    context = context or kubeconfig.current  # also if somebody chooses another one later
     chosen = kubeconfig.context(context)
     cluster, user = kubeconfig.cluster(chosen), kubeconfig.user(chosen)
     authority = cluster.certificate_authority_data, cluster.certificate_authority
     certificate = user.client_certificate_data, user.client_certificate
     key = user.client_key_data, user.client_key
     config = ClusterConfig(
-        server=cluster.server or "",
+        server=(server := cluster.server or ""),
         ca_data=_read_pem("certificate-authority", *authority, source),
         client_cert=_read_pem("client-certificate", *certificate, source),
         client_key=_read_pem("client-key", *key, source),
         insecure=bool(cluster.insecure_skip_tls_verify),
         tls_server_name=cluster.tls_server_name or None,
-        proxy_url=cluster.proxy_url or None,
+        proxy_url=cluster.proxy_url or find_proxy(server, environ),
         namespace=chosen.namespace or "default",
         source=source,
+        impersonation=_impersonation(user, source),
+        reload=partial(from_kubeconfig, files, context, environ),
     )
     return replace(config, credentials=_credentials(user, config))
 
@@ -213,9 +232,6 @@ def _read_pem(what: str, inline: str | None, path: str | None, source: str) -> b
 
 def _credentials(user: UserSection, config: ClusterConfig) -> Credentials:
     source = config.source
-    if user.as_:
-        # Ignoring it would use more permissions than the user intended.
-        raise ConfigError(f"{source}: impersonation (`as`) is not supported", "remove `as` from the user")
     if user.auth_provider:
         raise ConfigError(
             f"{source}: auth-provider is no longer supported by Kubernetes",
@@ -231,6 +247,25 @@ def _credentials(user: UserSection, config: ClusterConfig) -> Credentials:
     if user.exec:
         return ExecPlugin(_plugin(user.exec, config))
     return Anonymous()
+
+
+def _impersonation(user: UserSection, source: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers of `as`; ignoring it would use more permissions than the user intended."""
+    headers = [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
+    for name, values in (user.as_user_extra or {}).items():
+        headers += [(f"Impersonate-Extra-{quote(name.lower(), safe='')}", value) for value in values]
+    if not user.as_:
+        if headers:
+            raise ConfigError(
+                f"{source}: as-uid, as-groups and as-user-extra need `as`", "add `as` to the user"
+            )
+        return ()
+    headers.insert(0, ("Impersonate-User", user.as_))
+    for _, value in headers:
+        if not value.isprintable():
+            raise ConfigError(f"{source}: {value!r} cannot be impersonated", "remove the control characters")
+    return tuple(headers)
 
 
 def _plugin(section: ExecSection, config: ClusterConfig) -> Plugin:

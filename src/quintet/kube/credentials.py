@@ -24,7 +24,12 @@ ReadClock = Callable[[], float]
 
 
 class Credentials(Protocol):
-    """Provides the `Authorization` header of requests."""
+    """Provides the `Authorization` header of requests, or a client certificate."""
+
+    @property
+    def certificate(self) -> tuple[bytes, bytes] | None:
+        """The certificate and key that a plugin has issued."""
+        ...
 
     async def header(self) -> str | None:
         """Return the value of the header; None if the request needs none, as with a client certificate."""
@@ -38,7 +43,18 @@ class Credentials(Protocol):
         ...
 
 
-class Anonymous:
+class _WithoutCertificate:
+    """Credentials that issue no certificate."""
+
+    __slots__ = ()
+
+    @property
+    def certificate(self) -> None:
+        """None."""
+        return None
+
+
+class Anonymous(_WithoutCertificate):
     """No header: a client certificate or anonymous access."""
 
     async def header(self) -> str | None:
@@ -51,7 +67,7 @@ class Anonymous:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticHeader:
+class StaticHeader(_WithoutCertificate):
     """A fixed token or password."""
 
     value: str = field(repr=False)
@@ -65,7 +81,7 @@ class StaticHeader:
         return False
 
 
-class FileToken:
+class FileToken(_WithoutCertificate):
     """A token in a file that is renewed by someone else, as by the kubelet in every pod."""
 
     # The kubelet renews a token long before it expires, so one minute is early enough.
@@ -105,7 +121,9 @@ class FileToken:
 class _ExecCredentialStatus(Struct, frozen=True):
     """The part of an ExecCredential that the plugin returns."""
 
-    token: str
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
     expiration_timestamp: datetime | None = None
 
 
@@ -135,7 +153,7 @@ class Plugin:
 
 
 class ExecPlugin:
-    """A program that prints an ExecCredential with a token, such as those of cloud providers."""
+    """A program that prints an ExecCredential: a token, a client certificate, or both."""
 
     # Renew early, so that a token does not expire on its way to the server.
     _RENEW_EARLY_SECONDS = 30.0
@@ -149,20 +167,22 @@ class ExecPlugin:
         self._plugin = plugin
         self._clock = clock
         self._value: str | None = None
+        self._issued = False
         self._expires: datetime | None = None
+        self.certificate: tuple[bytes, bytes] | None = None
         self._lock = asyncio.Lock()
 
     async def header(self) -> str | None:
         """Return the token of the plugin; run the plugin again shortly before it expires."""
         async with self._lock:
-            if self._value is None or self._is_expired():
+            if not self._issued or self._is_expired():
                 await self._fetch()
             return self._value
 
     async def renew(self, refused: str | None) -> bool:
-        """Discard the token, unless it was renewed in the meantime."""
+        """Discard the token and certificate, unless the token was renewed in the meantime."""
         if self._value == refused:
-            self._value = None
+            self._issued = False
         return True
 
     def _is_expired(self) -> bool:
@@ -180,7 +200,16 @@ class ExecPlugin:
                 f"credential plugin {self._plugin.argv[0]} did not print a valid ExecCredential ({error})",
                 "check its version and arguments",
             ) from error
-        self._value, self._expires = f"Bearer {issued.token.strip()}", issued.expiration_timestamp
+        token, certificate, key = issued.token.strip(), issued.client_certificate_data, issued.client_key_data
+        if not token and not (certificate and key):
+            raise ConfigError(
+                f"credential plugin {self._plugin.argv[0]} printed neither a token nor a client certificate "
+                "with its key",
+                "check its version and arguments",
+            )
+        self._value, self._expires = f"Bearer {token}" if token else None, issued.expiration_timestamp
+        self.certificate = (certificate.encode(), key.encode()) if certificate and key else None
+        self._issued = True
 
     async def _run(self) -> bytes:
         name = self._plugin.argv[0]

@@ -64,6 +64,9 @@ class UserSection(_Section, frozen=True):
     exec: ExecSection | None = None
     auth_provider: Any = None
     as_: str | None = msgspec.field(name="as", default=None)
+    as_uid: str | None = None
+    as_groups: tuple[str, ...] | None = None
+    as_user_extra: dict[str, tuple[str, ...]] | None = None
 
 
 class ContextSection(_Section, frozen=True):
@@ -124,6 +127,11 @@ class Kubeconfig:
             )
         for user in content.users or ():
             self._users.setdefault(user.name, _resolve_user_paths(directory, user.user or UserSection()))
+
+    @property
+    def current(self) -> str:
+        """The name of the current context; empty if there is none."""
+        return self._current
 
     def context(self, name: str | None) -> ContextSection:
         """Return the context with this name; without a name, the current context."""

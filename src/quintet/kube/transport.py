@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from prometheus_client import Counter, Histogram
 
 from quintet import __version__
-from quintet.clock import SystemClock
+from quintet.clock import Clock, SystemClock
 from quintet.kube.config import ClusterConfig
 from quintet.kube.errors import (
     DeadlineExceeded,
@@ -30,8 +30,10 @@ from quintet.kube.errors import (
     WriteFenced,
     error_for,
 )
+from quintet.kube.identity import Identity
+from quintet.kube.target import TargetSource
 from quintet.observe import metrics
-from quintet.web.connection import Connection, ConnectionTarget, connect, proxy_authorization
+from quintet.web.connection import Connection, connect, proxy_authorization
 from quintet.web.pool import ConnectionPool
 
 Fence = Callable[[], bool]
@@ -42,6 +44,7 @@ JSON = "application/json"
 _HEADERS = f"User-Agent: quintet/{__version__}\r\nAccept-Encoding: identity\r\nAccept: "
 _PATH = "/:@!$&'()*+,;=~-._"
 _IDLE_SECONDS = 60.0
+_UNAUTHORIZED = 401
 _ORIGIN = "api-server"  # the pool has connections to one server only
 
 
@@ -74,16 +77,21 @@ class Transport:
         max_requests: int = 32,
         timeout: float = 30.0,
         connect_timeout: float = 10.0,
+        identity: Identity | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
+        self._clock = clock or SystemClock()
+        self.identity = identity or Identity(config.source, self._clock)
+        """Whether the server accepts our credentials."""
         url = urlsplit(config.server)
         self._host = url.netloc.rpartition("@")[2]
-        tls = config.ssl_context() if url.scheme == "https" else None
-        self._target = ConnectionTarget(config.server, tls, config.tls_server_name, config.proxy_url)
+        self._source = TargetSource(config, self._clock)
+        target = self._source.current()
         # The prefix of every path, and the constant part of every request head.
         self._base = url.path.rstrip("/")
         self._constant = f" HTTP/1.1\r\nHost: {self._host}\r\n"
-        if self._target.is_forwarded:
+        if target.is_forwarded:
             self._base = f"http://{self._host}{self._base}"
             self._constant += proxy_authorization(config.proxy_url or "")
         self._constant += _HEADERS
@@ -91,11 +99,21 @@ class Transport:
         self._connect_timeout = connect_timeout
         # Watches stay open for minutes, so only short requests count against the limit.
         self._slots = asyncio.Semaphore(max_requests)
-        self._pool = ConnectionPool(SystemClock(), idle_seconds=_IDLE_SECONDS, max_idle=max_requests)
+        # Names from users may be UTF-8.
+        self._impersonation = [
+            f"{name}: {value.encode().decode('latin-1')}" for name, value in config.impersonation
+        ]
+        self._pool = ConnectionPool(self._clock, idle_seconds=_IDLE_SECONDS, max_idle=max_requests)
 
     def separate(self, *, timeout: float) -> "Transport":
         """Return a transport with separate connections to the same server, with the same credentials."""
-        return Transport(self.config, timeout=timeout, connect_timeout=timeout)
+        return Transport(
+            self.config,
+            timeout=timeout,
+            connect_timeout=timeout,
+            identity=self.identity,
+            clock=self._clock,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -176,8 +194,12 @@ class Transport:
         try:
             return await self._send_once(call, header)
         except Unauthorized as error:
-            if not await credentials.renew(header):
-                error.expiry = self.config.expiry_problem()
+            renewed = await credentials.renew(header)
+            if self._source.renew():
+                self._pool.close_idle()  # they are authenticated with the old certificate
+                renewed = True
+            if not renewed:
+                error.expiry = self._source.config.expiry_problem()
                 raise
         return await self._send_once(call, await credentials.header())
 
@@ -199,6 +221,10 @@ class Transport:
                     if not streaming:
                         body = await connection.body()
             code = str(connection.status)
+            if connection.status == _UNAUTHORIZED:
+                self.identity.reject()
+            else:
+                self.identity.accept()
             if connection.status < 300:
                 return connection, body
             raise error_for(str(call), connection.status, body, connection.retry_after)
@@ -211,7 +237,7 @@ class Transport:
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(self._connect_timeout):
-            return await connect(self._target)
+            return await connect(self._source.current())
 
     def _encode(self, call: _Call, header: str | None) -> bytes:
         """Return the bytes of a request."""
@@ -223,6 +249,8 @@ class Transport:
             lines.append(f"Authorization: {header}")
         if call.impersonate:
             lines.append(f"Impersonate-User: {call.impersonate}")
+        else:
+            lines += self._impersonation
         if call.body is None:
             return "\r\n".join((*lines, "\r\n")).encode("latin-1")
         lines += (f"Content-Type: {call.content_type}", f"Content-Length: {len(call.body)}", "\r\n")
@@ -252,8 +280,11 @@ class Transport:
         except TimeoutError as error:
             raise DeadlineExceeded(f"{call}: {self._host} did not respond in time") from error
         except ssl.SSLCertVerificationError as error:
+            self._source.expect_change()
             raise UntrustedServer(f"{self._host}: {error.verify_message or error}") from error
         except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                self._source.expect_change()
             raise Unreachable(f"{call}: {self._host}: {_describe(error)}") from error
 
 

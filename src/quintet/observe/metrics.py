@@ -94,6 +94,10 @@ webhook_certificate_end = Gauge(
 
 leader_status = Gauge("leader_election_master_status", "1 while this process leads", ["name"])
 
+identity_rejected = Gauge(
+    "quintet_identity_rejected", "1 while the API server rejects the credentials of this process"
+)
+
 watch_restarts = Counter(
     "quintet_watch_restarts", "Watches that were restarted, by cause", ["resource", "cause"]
 )

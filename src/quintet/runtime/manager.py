@@ -64,6 +64,7 @@ class Manager:
         self._health = health
         if health:
             # Not for liveness: a restart does not fix the API server, but loses caches and webhooks.
+            health.readiness["identity"] = client.identity_problem
             health.readiness["watches"] = self._dead_watches
             health.readiness["caches"] = self._unsynced_caches
             health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None

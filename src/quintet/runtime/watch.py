@@ -21,7 +21,16 @@ from quintet.apis.decoding import DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource, Struct
 from quintet.clock import Clock
 from quintet.kube.client import Client, decode_watch_event, watch_error
-from quintet.kube.errors import TRANSIENT, BadRequest, Gone, Invalid, KubeError, ServerFault, Unreachable
+from quintet.kube.errors import (
+    TRANSIENT,
+    BadRequest,
+    Gone,
+    Invalid,
+    KubeError,
+    ServerFault,
+    Unauthorized,
+    Unreachable,
+)
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
 
@@ -121,7 +130,7 @@ class Watch(Generic[C]):
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
                 self._on_error(error)
-                if isinstance(error, Unreachable):
+                if isinstance(error, Unreachable | Unauthorized):
                     max_delay = self._timeouts.unreachable_retry
                 elif self._ended_by_error or not isinstance(error, TRANSIENT):
                     fruitless += 1

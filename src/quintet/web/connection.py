@@ -230,12 +230,13 @@ class Connection(asyncio.Protocol):
             raise ConnectionError("more than one response to a request")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the headers that are needed, and count trailers."""
+        """Keep the headers that are needed. Count and ignore trailers."""
         if self._started:
             self._trailer_bytes += len(name) + len(value) + 3  # the shortest form: `name:value\r\n`
             if self._head_bytes + self._trailer_bytes > _MAX_HEAD_BYTES:
                 self._fail_too_large()
                 raise ConnectionError
+            return
         match name.lower():
             case b"content-length" | b"transfer-encoding":
                 self._has_length = True

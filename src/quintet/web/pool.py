@@ -71,14 +71,20 @@ class ConnectionPool:
         finally:
             self.release(origin, connection)
 
+    def close_idle(self) -> None:
+        """Close the connections that are not in use."""
+        for connection in (each for idle in self._idle.values() for each in idle):
+            connection.close()
+        self._idle.clear()
+
     def close(self) -> None:
         """Close all connections, including those in use."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for connection in (*self._in_use, *(each for idle in self._idle.values() for each in idle)):
+        for connection in self._in_use:
             connection.close()
-        self._idle.clear()
+        self.close_idle()
 
     async def _send(self, origin: Hashable, connect: Connect, request: bytes) -> Connection:
         """Send a request; return its connection as soon as that has the status of the response."""

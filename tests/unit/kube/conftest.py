@@ -20,10 +20,12 @@ class Pair:
     key: bytes
 
 
-def a_pair(*, not_after: datetime | None = None, password: bytes | None = None) -> Pair:
+def a_pair(
+    *, not_after: datetime | None = None, password: bytes | None = None, common_name: str = "loopback"
+) -> Pair:
     """Return a self-signed certificate for the loopback address, without optional extensions."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     end = not_after or datetime.now(UTC) + timedelta(days=1)
     certificate = (
         x509.CertificateBuilder()

@@ -247,7 +247,8 @@ def test_invalid_kubeconfig_raises_error_with_next_step(tmp_path, content, want_
 
 BAD_USERS = {
     "an auth-provider": ({"auth-provider": {"name": "oidc"}}, "auth-provider is no longer supported"),
-    "impersonation": ({"token": "t", "as": "root"}, "impersonation"),
+    "groups without a user to impersonate": ({"token": "t", "as-groups": ["a"]}, "need `as`"),
+    "a line break in a user to impersonate": ({"token": "t", "as": "a\nb"}, "cannot be impersonated"),
     "a plugin without a command": ({"exec": {"command": ""}}, "exec has no command"),
     "a plugin with a variable without a value": (
         {"exec": {"command": "x", "env": [{"name": "A"}]}},

@@ -265,3 +265,21 @@ def _runs(pid: str) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+async def test_plugin_may_issue_a_certificate_instead_of_a_token(script: Script):
+    script.prints(json.dumps({"status": {"clientCertificateData": "CERT", "clientKeyData": "KEY"}}))
+    credentials = ExecPlugin(script.plugin())
+
+    assert await credentials.header() is None
+    assert credentials.certificate == (b"CERT", b"KEY")
+    await credentials.header()
+    assert len(script.told) == 1
+
+
+@pytest.mark.parametrize("status", [{}, {"clientCertificateData": "C"}, {"clientKeyData": "K"}])
+async def test_plugin_without_usable_credentials_is_reported(script: Script, status):
+    script.prints(json.dumps({"status": status}))
+
+    with pytest.raises(ConfigError, match="neither a token nor a client certificate"):
+        await ExecPlugin(script.plugin()).header()

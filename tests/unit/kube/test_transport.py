@@ -5,12 +5,14 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from kit.clock import VirtualClock
 from quintet.apis.meta import Object, ObjectKey, Resource
 from quintet.kube.client import Client
-from quintet.kube.config import ClusterConfig
+from quintet.kube.config import ClusterConfig, from_kubeconfig
 from quintet.kube.errors import (
     ApiError,
     BadRequest,
@@ -22,6 +24,7 @@ from quintet.kube.errors import (
     WriteFenced,
 )
 from quintet.kube.transport import Transport
+from quintet.observe import metrics
 
 PODS = Resource("", "v1", "Pod", "pods")
 KEY = ObjectKey("shop", "basket")
@@ -189,6 +192,8 @@ async def test_server_url_path_is_prepended():
 
 class Renewable:
     """Credentials that have a second token."""
+
+    certificate = None
 
     def __init__(self) -> None:
         self.value = "Bearer old"
@@ -479,3 +484,106 @@ async def test_plain_http_server_raises_unreachable_for_https():
     ):
         with pytest.raises(Unreachable, match=r"wrong version number|record layer failure"):
             await transport.request("GET", "/x")
+
+
+def kubeconfig(path: Path, server: str, user: str = "{}", cluster: str = "") -> ClusterConfig:
+    """Write a kubeconfig and load it."""
+    path.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], "
+        f"clusters: [{{name: c, cluster: {{server: '{server}'{cluster}}}}}], "
+        f"users: [{{name: u, user: {user}}}]}}"
+    )
+    return from_kubeconfig([path])
+
+
+async def test_user_of_the_kubeconfig_is_impersonated(tmp_path):
+    seen = Wire([answer(), answer()])
+    user = "{as: Jürgen, as-uid: '7', as-groups: [a, b], as-user-extra: {Example.com/Team: [x]}}"
+    async with (
+        listening(seen.handle) as address,
+        Transport(kubeconfig(tmp_path / "k", address, user)) as transport,
+    ):
+        await transport.request("GET", "/x")
+        await transport.request("GET", "/x", impersonate="other")
+
+    first, second = (request.split(b"\r\n") for request in seen.requests)
+    assert [line for line in first if line.startswith(b"Impersonate")] == [
+        "Impersonate-User: Jürgen".encode(),
+        b"Impersonate-Uid: 7",
+        b"Impersonate-Group: a",
+        b"Impersonate-Group: b",
+        b"Impersonate-Extra-example.com%2Fteam: x",
+    ]
+    assert [line for line in second if line.startswith(b"Impersonate")] == [b"Impersonate-User: other"]
+
+
+async def test_replaced_ca_file_is_trusted_without_restart(make_pair, tmp_path):
+    old, new = make_pair(), make_pair()
+    (tmp_path / "ca").write_bytes(old.certificate)
+    (tmp_path / "both.pem").write_bytes(new.certificate + new.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "both.pem")
+    seen = Wire([answer()])
+    async with listening(seen.handle, context) as address:
+        found = kubeconfig(tmp_path / "k", address, cluster=", certificate-authority: ca")
+        async with Transport(found) as transport:
+            with pytest.raises(UntrustedServer):
+                await transport.request("GET", "/x")
+            (tmp_path / "ca").write_bytes(b"-----BEGIN CERT")  # half written
+            with pytest.raises(UntrustedServer):
+                await transport.request("GET", "/x")
+            (tmp_path / "ca").write_bytes(new.certificate)
+            await transport.request("GET", "/x")
+
+
+async def test_certificate_of_a_plugin_is_presented(make_pair, tmp_path, serving, pair):
+    """The plugin prints a new certificate after a 401; the second connection presents it."""
+    presented: list[str] = []
+    first, second = (make_pair(common_name=name) for name in ("first", "second"))
+
+    class Issues:
+        certificate: tuple[bytes, bytes] | None = None
+
+        async def header(self) -> None:
+            self.certificate = self.certificate or (first.certificate, first.key)
+
+        async def renew(self, refused: str | None) -> bool:
+            self.certificate = (second.certificate, second.key)
+            return True
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        presented.append(ssl.DER_cert_to_PEM_cert(der))
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer(b"", "401 Unauthorized") if len(presented) == 1 else answer())
+
+    serving.verify_mode = ssl.CERT_REQUIRED
+    for each in (first, second):
+        serving.load_verify_locations(cadata=each.certificate.decode())
+    async with listening(ask, serving) as address:
+        found = ClusterConfig(address, credentials=Issues(), ca_data=pair.certificate)
+        async with Transport(found) as transport:
+            await transport.request("GET", "/x")
+
+    assert [text.encode() for text in presented] == [first.certificate, second.certificate]
+
+
+async def test_rejected_identity_is_a_problem_until_it_is_accepted():
+    clock, no = VirtualClock(), answer(b"", "401 Unauthorized")
+    seen = Wire([no, no, answer(b"", "403 Forbidden")])
+    async with (
+        listening(seen.handle) as address,
+        Transport(ClusterConfig(address, source="here"), clock=clock) as transport,
+    ):
+        for wait in (0.0, 16.0):
+            await clock.advance(wait)
+            with pytest.raises(Unauthorized):
+                await transport.request("GET", "/x")
+            problem = transport.identity.problem()
+            assert (problem is not None) == (wait > 0), "a single 401 is no problem"
+        assert "16 s (401)" in str(problem)
+        assert metrics.identity_rejected._value.get() == 1
+        with pytest.raises(ApiError):
+            await transport.separate(timeout=5.0).request("GET", "/x")
+        assert transport.identity.problem() is None, "a response other than 401 ends it"
+        assert metrics.identity_rejected._value.get() == 0

@@ -125,10 +125,11 @@ async def test_unreachable_server_makes_the_process_not_ready_but_alive():
         store.finish_list(set(), 1)
         port = await health.start()
         try:
-            assert await ask(port, "/readyz") == (200, "[+] watches: ok\n[+] caches: ok\n[+] running: ok\n")
+            names = ("identity", "watches", "caches", "running")
+            assert await ask(port, "/readyz") == (200, "".join(f"[+] {name}: ok\n" for name in names))
             await clock.advance(301.0)
             status, text = await ask(port, "/readyz")
-            assert (status, text.splitlines()[0]) == (
+            assert (status, text.splitlines()[1]) == (
                 503,
                 "[-] watches: no contact with the API server for long: configmaps",
             )

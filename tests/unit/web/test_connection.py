@@ -124,3 +124,17 @@ def test_headers_are_rejected_only_if_too_large_however_they_are_split(headers, 
                 await connection.body()
 
     fresh_loop.run_until_complete(story())
+
+
+def test_trailer_is_no_header(fresh_loop):
+    async def story() -> None:
+        connection = Connection()
+        connection.connection_made(Silent())
+        connection.send(b"GET / HTTP/1.1\r\n\r\n")
+        connection.data_received(
+            b"HTTP/1.1 503 X\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nRetry-After: 5\r\n\r\n"
+        )
+        assert await connection.body() == b"body"
+        assert connection.retry_after is None
+
+    fresh_loop.run_until_complete(story())
