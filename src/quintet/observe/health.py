@@ -27,6 +27,8 @@ class HealthServer:
         self._port = port
         self.health: dict[str, Check] = {}
         self.readiness: dict[str, Check] = {}
+        self.warnings: dict[str, Check] = {}
+        """Problems that /readyz shows, though the process is ready."""
         self._listening_port: int | None = None
         self._server = Server(self._handle, _LIMITS, clock)
 
@@ -47,15 +49,20 @@ class HealthServer:
             return Response(405, b"only GET is allowed\n", headers={"Allow": "GET, HEAD"})
         if request.path == "/metrics":
             return Response(200, generate_latest(), CONTENT_TYPE_LATEST)
-        return _run_checks(self.health if request.path == "/healthz" else self.readiness)
+        if request.path == "/healthz":
+            return _run_checks(self.health)
+        return _run_checks(self.readiness, self.warnings)
 
 
-def _run_checks(checks: dict[str, Check]) -> Response:
+def _run_checks(checks: dict[str, Check], warnings: dict[str, Check] | None = None) -> Response:
     problems = {name: _run_check(check) for name, check in checks.items()}
     lines = [
         f"[+] {name}: ok" if problem is None else f"[-] {name}: {problem}"
         for name, problem in problems.items()
     ]
+    for name, check in (warnings or {}).items():
+        if problems.get(name) is None and (problem := _run_check(check)) is not None:
+            lines.append(f"[!] {name}: {problem}")
     healthy = all(problem is None for problem in problems.values())
     return Response(200 if healthy else 503, ("\n".join(lines or ["ok"]) + "\n").encode())
 

@@ -16,6 +16,7 @@ from typing import Any
 from quintet.apis.meta import ObjectKey
 
 _context: contextvars.ContextVar[dict[str, str]] = contextvars.ContextVar("log_context", default={})  # noqa: B039 - never mutated
+_level_before = logging.INFO
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -69,6 +70,18 @@ class TextFormatter(logging.Formatter):
         fields = " ".join(f"{name}={value}" for name, value in _fields(record).items() if value != "")
         text = f"{moment} {record.levelname:<7} {record.getMessage()}  {fields}".rstrip().replace("\n", "\\n")
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def toggle_debug() -> None:
+    """Change the level of all logs to debug, or back to the one before."""
+    global _level_before
+    root = logging.getLogger()
+    if root.level == logging.DEBUG:
+        root.setLevel(_level_before)
+    else:
+        _level_before = root.level
+        root.setLevel(logging.DEBUG)
+    root.log(max(root.level, logging.INFO), "Log level changed: %s", logging.getLevelName(root.level).lower())
 
 
 def set_up(style: str = "json", level: str = "info") -> None:

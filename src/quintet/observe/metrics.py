@@ -94,6 +94,11 @@ webhook_certificate_end = Gauge(
 
 leader_status = Gauge("leader_election_master_status", "1 while this process leads", ["name"])
 
+controller_degraded = Gauge(
+    "quintet_controller_degraded",
+    "1 while the API server refuses a watch of the controller, for lack of a permission or a CRD",
+    ["controller"],
+)
 identity_rejected = Gauge(
     "quintet_identity_rejected", "1 while the API server rejects the credentials of this process"
 )

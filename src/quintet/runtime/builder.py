@@ -17,6 +17,7 @@ from quintet.runtime.apply import Children
 from quintet.runtime.cache import Cached, Handler, Indexer, Store, Undecodable
 from quintet.runtime.controller import TIMEOUT, Controller
 from quintet.runtime.events import WARNING, Recorder
+from quintet.runtime.handlers import Predicate
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownership import Child, View, project
 from quintet.runtime.ownwrites import OwnWrites
@@ -59,6 +60,7 @@ class Builder(Generic[T]):
         self.primary: Store[T] = Store(indexes)
         self.events = Recorder(manager.client, name, manager.identity, manager.clock)
         self._manager = manager
+        self._caches: list[Store[Any]] = []
         self.writes = OwnWrites(self.queue.add)
         self.children = Children(self.client, resource, self.writes, manager.clock, self.events)
         self.status = StatusWriter(self.client, resource, self.primary, self.writes)
@@ -66,7 +68,7 @@ class Builder(Generic[T]):
         self.primary.on_undecodable.append(
             lambda key, initial: self.queue.add(key, INITIAL if initial else LIVE)
         )
-        manager.add_watch(Selection(resource, decoder(kind), labels=labels), self.primary)
+        self._add_watch(Selection(resource, decoder(kind), labels=labels), self.primary)
 
     def owns(
         self,
@@ -75,8 +77,12 @@ class Builder(Generic[T]):
         *,
         state: Callable[[V], S] = lambda view: None,  # type: ignore[assignment, return-value]
         labels: str = "",
+        is_relevant: Predicate[Child[S]] | None = None,
     ) -> Store[Child[S]]:
-        """Watch children of this type; a change to one requeues its owner."""
+        """Watch children of this type; a change to one requeues its owner.
+
+        With `is_relevant`, only changes for which it returns True: it takes the old and the new state.
+        """
         decode = decoder(view)
         shrink = project(self.resource, self.client.field_manager, state)
         selection = Selection(
@@ -86,8 +92,8 @@ class Builder(Generic[T]):
             metadata_only=view is View,
         )
         store: Store[Child[S]] = Store()
-        store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, self._owner)))
-        self._manager.add_watch(selection, store)
+        store.subscribe(self._unless_echo(store, handlers.enqueue(self.queue, self._owner, is_relevant)))
+        self._add_watch(selection, store)
         self.children.add_source(selection, store)
         return store
 
@@ -99,9 +105,12 @@ class Builder(Generic[T]):
         *,
         labels: str = "",
         indexes: dict[str, Indexer[W]] | None = None,
+        is_relevant: Predicate[W] | None = None,
     ) -> Store[W]:
-        """Watch other objects; a change requeues the keys that `to` returns."""
-        return self.watches_reduced(resource, kind, lambda obj: obj, to, labels=labels, indexes=indexes)
+        """Watch other objects; a change (for which `is_relevant`) requeues the keys that `to` returns."""
+        return self.watches_reduced(
+            resource, kind, lambda obj: obj, to, labels=labels, indexes=indexes, is_relevant=is_relevant
+        )
 
     def watches_reduced(
         self,
@@ -112,13 +121,14 @@ class Builder(Generic[T]):
         *,
         labels: str = "",
         indexes: dict[str, Indexer[C]] | None = None,
+        is_relevant: Predicate[C] | None = None,
     ) -> Store[C]:
         """Watch other objects, but cache only what `shrink` returns: there may be very many."""
         store: Store[C] = Store(indexes)
-        store.subscribe(handlers.enqueue(self.queue, to))
+        store.subscribe(handlers.enqueue(self.queue, to, is_relevant))
         decode = decoder(kind)
         selection = Selection(resource, lambda raw: shrink(decode(raw)), labels=labels)
-        self._manager.add_watch(selection, store)
+        self._add_watch(selection, store)
         return store
 
     def build(self, kind: ObjectReconciler[T] | Reconcile, *, workers: int = 8) -> Controller:
@@ -134,9 +144,14 @@ class Builder(Generic[T]):
             workers=workers,
             timeout=None if shared else TIMEOUT,  # the shared steps report their own timeout
             on_undecodable=self._report_undecodable,
+            caches=self._caches,
         )
         self._manager.add_controller(controller, self.events)
         return controller
+
+    def _add_watch(self, selection: Selection[Any], store: Store[Any]) -> None:
+        self._caches.append(store)
+        self._manager.add_watch(selection, store, self.name)
 
     def _reconciler(self, kind: ObjectReconciler[T]) -> Reconciler[T]:
         return Reconciler(

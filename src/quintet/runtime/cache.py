@@ -61,6 +61,8 @@ class Store(Generic[C]):
         self.on_undecodable: list[Callable[[ObjectKey, bool], None]] = []
         self.synced = asyncio.Event()
         """Set once every source has its first list."""
+        self.on_synced: list[Callable[[], None]] = []
+        """Called when a source has its first list."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -96,6 +98,13 @@ class Store(Generic[C]):
         if namespace in self._versions:
             return namespace
         return "" if "" in self._versions else None
+
+    def is_synced(self, namespace: str) -> bool:
+        """Return whether the objects of a namespace were listed; without a name, those of every source."""
+        if self.synced.is_set():
+            return True
+        source = self.find_source(namespace) if namespace else None
+        return source is not None and source not in self._unsynced
 
     def version_of(self, source: str | None) -> int:
         """Return the version up to which a source has seen everything."""
@@ -156,10 +165,14 @@ class Store(Generic[C]):
         for key in set(self.all_keys()) - keep:
             if not source or key.namespace == source:
                 self.remove(key)
+        is_first = source in self._unsynced or not self.synced.is_set()
         self._unsynced.discard(source)
         if not self._unsynced:
             self.synced.set()
         self.advance(version, source)
+        if is_first:
+            for call in self.on_synced:
+                call()
 
     def _known_version(self, key: ObjectKey) -> int:
         """Return the known version of an object, whether it decodes or not; -1 if it is unknown."""

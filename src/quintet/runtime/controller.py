@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quintet.apis.meta import ObjectKey
@@ -37,6 +37,7 @@ class Controller:
         workers: int = 8,
         timeout: float | None = TIMEOUT,
         on_undecodable: Callable[[Undecodable], None] = lambda item: None,
+        caches: Iterable[Store[Any]] = (),
     ) -> None:
         self.name = name
         self.queue = queue
@@ -47,6 +48,11 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._on_undecodable = on_undecodable
+        self._caches = tuple(caches)
+        self._parked: set[ObjectKey] = set()
+        """Keys of which a cache has no list yet: the server refuses it, or refuses it in their namespace."""
+        for cache in self._caches:
+            cache.on_synced.append(self._requeue_parked)
         self._known_before: set[ObjectKey] = set()
         """The keys known at the end of the last leadership: some objects may be gone since."""
         # A standby queues nothing: a new leader reconciles everything.
@@ -63,7 +69,8 @@ class Controller:
                 for _ in range(self._workers):
                     group.create_task(self._work())
         finally:
-            self._known_before = {*self.queue.pause(), *self._primary.all_keys()}
+            self._known_before = {*self.queue.pause(), *self._parked, *self._primary.all_keys()}
+            self._parked.clear()
 
     async def _work(self) -> None:
         busy = metrics.active_workers.labels(self.name)
@@ -81,7 +88,10 @@ class Controller:
                 self.queue.done(key)
 
     def _wait_for_cache(self, key: ObjectKey) -> bool:
-        """Return whether a cache has not seen our last writes for this key; it is requeued once it has."""
+        """Return whether a cache has no list, or not our last writes for this key; it is requeued then."""
+        if not all(cache.is_synced(key.namespace) for cache in self._caches):
+            self._parked.add(key)
+            return True
         missing = self._writes.find_stale_cache(key)
         if missing is None:
             return False
@@ -89,6 +99,11 @@ class Controller:
         priority = self.queue.priority(key)
         store.call_when_passed(version, lambda: self.queue.add(key, priority), source)
         return True
+
+    def _requeue_parked(self) -> None:
+        parked, self._parked = self._parked, set()
+        for key in parked:
+            self.queue.add(key, INITIAL)
 
     async def _reconcile_key(self, key: ObjectKey) -> None:
         started = self._clock.monotonic()

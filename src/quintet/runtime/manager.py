@@ -10,11 +10,12 @@ import logging
 import signal
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.kube.client import Client
+from quintet.observe import metrics
 from quintet.observe.health import HealthServer
 from quintet.runtime.cache import Store
 from quintet.runtime.controller import Controller
@@ -55,7 +56,7 @@ class Manager:
         self.namespaces = tuple(sorted({*namespaces, namespace} - {""}))
         """The namespaces in which the controllers work; empty for all."""
         self._timeouts = timeouts
-        self._watches: list[tuple[Watch[Any], Store[Any]]] = []
+        self._watches: list[_Watched] = []
         self._controllers: list[Controller] = []
         self._recorders: list[Recorder] = []
         self._background: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -67,19 +68,27 @@ class Manager:
             health.readiness["identity"] = client.identity_problem
             health.readiness["watches"] = self._dead_watches
             health.readiness["caches"] = self._unsynced_caches
+            health.readiness["controllers"] = self._no_controller
+            health.warnings["controllers"] = self._degraded_controllers
             health.readiness["running"] = lambda: "shutting down" if self._stopping.is_set() else None
 
-    def add_watch(self, selection: Selection[Any], store: Store[Any]) -> None:
-        """Keep a cache up to date from the start, with one watch for each namespace of the process."""
+    def add_watch(self, selection: Selection[Any], store: Store[Any], controller: str = "") -> None:
+        """Keep a cache up to date from the start, with one watch for each namespace of the process.
+
+        If the server refuses a watch of a controller, only this controller waits.
+        """
         namespaces = (self.namespaces if selection.resource.namespaced else ()) or ("",)
         for namespace in namespaces:
             chosen = replace(selection, namespace=namespace)
-            self._watches.append((Watch(self.client, chosen, store, self.clock, self._timeouts), store))
+            watch = Watch(self.client, chosen, store, self.clock, self._timeouts)
+            self._watches.append(_Watched(watch, store, controller))
 
     def add_controller(self, controller: Controller, recorder: Recorder) -> None:
         """Run a controller while this process leads."""
         self._controllers.append(controller)
         self._recorders.append(recorder)
+        name = controller.name
+        metrics.controller_degraded.labels(name).set_function(lambda: name in self._find_refusals())
 
     def add_background(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a task from start to end, whether this process leads or not."""
@@ -97,7 +106,7 @@ class Manager:
                 loop.add_signal_handler(number, self.stop)
         if self._health:
             await self._health.start()
-        runs = [*(watch.run for watch, _ in self._watches), *(each.run for each in self._recorders)]
+        runs = [*(each.watch.run for each in self._watches), *(each.run for each in self._recorders)]
         background = [asyncio.create_task(run()) for run in (*runs, *self._background)]
         lead, stopped = asyncio.create_task(self._lead()), asyncio.create_task(self._stopping.wait())
         try:
@@ -115,13 +124,13 @@ class Manager:
                 await self._health.stop()
 
     async def wait_for_sync(self) -> None:
-        """Wait until every cache has its first list."""
-        for _, store in self._watches:
-            await store.synced.wait()
+        """Wait until every cache has its first list, or the server has refused it."""
+        for each in self._watches:
+            await each.watch.settled.wait()
 
     async def _lead(self) -> None:
         await self.wait_for_sync()
-        log.info("Caches synced", extra={"objects": sum(len(store) for _, store in self._watches)})
+        log.info("Caches synced", extra={"objects": sum(map(len, {each.store for each in self._watches}))})
         while not self._stopping.is_set():
             if self._leader is not None:
                 await self._leader.acquire()
@@ -154,12 +163,42 @@ class Manager:
                 await _cancel(flushes)
 
     def _dead_watches(self) -> str | None:
-        dead = [watch.name for watch, _ in self._watches if not watch.alive]
+        dead = [each.watch.name for each in self._watches if not each.watch.alive and not each.is_tolerated]
         return f"no contact with the API server for long: {', '.join(dead)}" if dead else None
 
     def _unsynced_caches(self) -> str | None:
-        missing = [watch.name for watch, store in self._watches if not store.synced.is_set()]
+        missing = [
+            each.watch.name
+            for each in self._watches
+            if not each.store.synced.is_set() and not each.is_tolerated
+        ]
         return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    def _find_refusals(self) -> dict[str, str]:
+        """Return the controllers of which a watch is refused, and why."""
+        return {each.controller: each.watch.refusal or "" for each in self._watches if each.is_tolerated}
+
+    def _degraded_controllers(self) -> str | None:
+        refusals = self._find_refusals()
+        return "; ".join(f"{name} waits: {why}" for name, why in refusals.items()) or None
+
+    def _no_controller(self) -> str | None:
+        """Return a problem if no controller can work: the others justify a process that is ready."""
+        names = {controller.name for controller in self._controllers}
+        return self._degraded_controllers() if names and names <= set(self._find_refusals()) else None
+
+
+class _Watched(NamedTuple):
+    """A watch, its cache, and the controller that needs it."""
+
+    watch: Watch[Any]
+    store: Store[Any]
+    controller: str
+
+    @property
+    def is_tolerated(self) -> bool:
+        """Whether the server refuses the watch, and only one controller needs it."""
+        return self.watch.refusal is not None and bool(self.controller)
 
 
 async def _cancel(tasks: "list[asyncio.Task[Any]]") -> None:

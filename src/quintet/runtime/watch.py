@@ -8,6 +8,7 @@ The states, and what leads from one to the next:
     streaming ── three errors in a row without progress ────────────────▶ starting
 """
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -24,12 +25,15 @@ from quintet.kube.client import Client, decode_watch_event, watch_error
 from quintet.kube.errors import (
     TRANSIENT,
     BadRequest,
+    Forbidden,
     Gone,
     Invalid,
     KubeError,
+    NotFound,
     ServerFault,
     Unauthorized,
     Unreachable,
+    Unsupported,
 )
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
@@ -40,6 +44,8 @@ log = logging.getLogger(__name__)
 
 # Errors in a row without progress after which a watch lists again.
 _MAX_FRUITLESS = 3
+# Errors that do not go away by themselves: no permission, no such type.
+_REFUSALS = (Forbidden, NotFound, Unsupported)
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _TOO_DEEP = "its JSON is nested too deeply"
 _decode_bookmark = msgspec.json.Decoder(Object).decode
@@ -106,6 +112,10 @@ class Watch(Generic[C]):
         """Whether an ERROR event ended the last stream."""
         self._last_contact = clock.monotonic()
         self.name = selection.resource.qualified
+        self.refusal: str | None = None
+        """Why the server refuses this watch: no permission, or no such type. None if it does not."""
+        self.settled = asyncio.Event()
+        """Set once there is a first list or a refusal."""
 
     @property
     def alive(self) -> bool:
@@ -130,6 +140,8 @@ class Watch(Generic[C]):
                 cause = type(error).__name__
                 log.warning("Watch interrupted", extra={"resource": self.name, "error": str(error)})
                 self._on_error(error)
+                if isinstance(error, _REFUSALS):
+                    self._record_refusal(error)
                 if isinstance(error, Unreachable | Unauthorized):
                     max_delay = self._timeouts.unreachable_retry
                 elif self._ended_by_error or not isinstance(error, TRANSIENT):
@@ -178,7 +190,7 @@ class Watch(Generic[C]):
             stored += [self._store_undecodable(item, _TOO_DEEP) for item in page.too_deep]
             seen |= {key for key, _ in stored if key is not None}
         self._resume_from = version
-        self._store.finish_list(seen, int(version), self._source)
+        self._finish_list(seen, int(version))
 
     async def _stream(self, listed: set[ObjectKey] | None) -> None:
         """Read one connection; `listed` collects the keys of the initial events of a WatchList."""
@@ -224,11 +236,15 @@ class Watch(Generic[C]):
     def _bookmark(self, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> set[ObjectKey] | None:
         mark = _decode_bookmark(raw)
         if listed is not None and mark.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
-            self._store.finish_list(listed, mark.version, self._source)
+            self._finish_list(listed, mark.version)
             return None
         if listed is None:
             self._store.advance(mark.version, self._source)
         return listed
+
+    def _finish_list(self, listed: set[ObjectKey], version: int) -> None:
+        self._store.finish_list(listed, version, self._source)
+        self.settled.set()
 
     def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None, cut: bool) -> None:
         if kind == "DELETED":
@@ -268,3 +284,15 @@ class Watch(Generic[C]):
 
     def _record_contact(self) -> None:
         self._last_contact = self._clock.monotonic()
+        if self.refusal is not None:
+            self.refusal = None
+            log.info("Watch allowed again", extra={"resource": self.name, "namespace": self._source})
+
+    def _record_refusal(self, error: KubeError) -> None:
+        if self.refusal is None:
+            log.error(
+                "Watch refused: its controller waits for the permission or the CRD",
+                extra={"resource": self.name, "namespace": self._source, "error": str(error)},
+            )
+        self.refusal = str(error)
+        self.settled.set()

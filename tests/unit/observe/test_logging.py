@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from quintet.apis.meta import ObjectKey
-from quintet.observe.logging import JsonFormatter, TextFormatter, reconcile_context, set_up
+from quintet.observe.logging import JsonFormatter, TextFormatter, reconcile_context, set_up, toggle_debug
 
 KEY = ObjectKey("shop", "basket")
 
@@ -116,3 +116,16 @@ def test_set_up_logs_to_stderr(style, want, capsys):
     assert want in shown.err
     assert "too much" not in shown.err
     assert shown.out == ""
+
+
+def test_toggled_level_is_debug_and_then_the_one_before():
+    root = logging.getLogger()
+    before = root.level
+    try:
+        root.setLevel(logging.WARNING)
+        toggle_debug()
+        assert root.level == logging.DEBUG
+        toggle_debug()
+        assert root.level == logging.WARNING
+    finally:
+        root.setLevel(before)

@@ -129,3 +129,19 @@ async def test_permanent_error_ends_the_process(error, patient):
     with pytest.raises(type(error)):
         await prepare(work, health, SystemClock(), patient=patient)
     await health.stop()
+
+
+async def test_sigusr1_changes_the_log_level_while_running(tmp_path):
+    async with a_replica(tmp_path, "operator", "--leader-elect", "--log-format", "text") as (process, _port):
+
+        async def wait_for_line(part: str) -> None:
+            assert process.stderr is not None
+            async with asyncio.timeout(60):
+                while part not in (await process.stderr.readline()).decode():
+                    pass
+
+        await wait_for_line("Waiting for the API server")
+        process.send_signal(signal.SIGUSR1)
+        await wait_for_line("Log level changed: debug")
+        process.send_signal(signal.SIGUSR1)
+        await wait_for_line("Log level changed: info")

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from prometheus_client import REGISTRY
 
+from kit.background import run_in_background
 from kit.clock import VirtualClock, settle
 from quintet.apis.meta import Object, ObjectKey, ObjectMeta
 from quintet.kube.errors import ServerFault, Status, TooManyRequests, WriteFenced
@@ -278,3 +279,32 @@ async def test_key_of_the_initial_list_stays_behind_live_changes_after_waiting_f
         bench.queue.add(B)
         await settle()
         assert [key for _, key in bench.runs] == [B, A]
+
+
+async def test_key_waits_until_every_cache_has_the_list_of_its_namespace():
+    clock = VirtualClock()
+    queue, primary, children = WorkQueue("parked", clock), Store[Object](), Store[Object]()
+    seen: list[ObjectKey] = []
+
+    async def reconcile(key: ObjectKey) -> Result:
+        seen.append(key)
+        return Result.done()
+
+    for cache in (primary, children):
+        for namespace in ("a", "b"):
+            cache.add_source(namespace)
+    controller = Controller(
+        "parked", reconcile, queue, primary, OwnWrites(queue.add), clock, caches=(primary, children)
+    )
+    primary.finish_list(set(), 1, "a")
+    primary.finish_list(set(), 1, "b")
+    children.finish_list(set(), 1, "a")
+    async with run_in_background(controller.run()):
+        await settle()
+        for namespace in ("a", "b"):
+            queue.add(ObjectKey(namespace, "x"))
+        await settle()
+        assert seen == [ObjectKey("a", "x")], "the children in b are unknown"
+        children.finish_list(set(), 2, "b")
+        await settle()
+        assert seen == [ObjectKey("a", "x"), ObjectKey("b", "x")]

@@ -125,7 +125,7 @@ async def test_unreachable_server_makes_the_process_not_ready_but_alive():
         store.finish_list(set(), 1)
         port = await health.start()
         try:
-            names = ("identity", "watches", "caches", "running")
+            names = ("identity", "watches", "caches", "controllers", "running")
             assert await ask(port, "/readyz") == (200, "".join(f"[+] {name}: ok\n" for name in names))
             await clock.advance(301.0)
             status, text = await ask(port, "/readyz")
