@@ -83,6 +83,17 @@ async def test_status_of_one_object_shows_conditions_and_columns(reader):
     assert "✗" not in shown
 
 
+async def test_status_as_another_user_has_the_permissions_of_that_user(reader):
+    refused = await reader.asks("status", "--as", "jane")
+    assert refused.returncode == 1, refused.stdout
+    assert "no permission to list them" in refused.stderr
+    admin = await reader.sees("status", "--as", "jane", "--as-group", "system:masters", "-o", "name")
+    assert set(admin.splitlines()) == {"checkup/hello", "jsonserver/app-books"}
+    nobody = await reader.asks("status", "--as-group", "system:masters")
+    assert nobody.returncode == 1, nobody.stdout
+    assert "need `as`, the user" in nobody.stderr
+
+
 async def test_status_prints_json(reader):
     as_json = json.loads(await reader.sees("status", "js/app-books", "-o", "json"))
     assert (as_json["ready"], as_json["reason"], as_json["current"]) == ("False", "RollingOut", True)

@@ -101,9 +101,13 @@ def _list_names(ctx: click.Context, resource: Resource) -> list[str]:
     from quintet.inspect.names import list_names
     from quintet.inspect.session import Target
     from quintet.kube.errors import KubeError
+    from quintet.kube.impersonation import ImpersonatedUser
 
     typed = ctx.params
-    target = Target(typed.get("kubeconfig"), typed.get("context"), typed.get("namespace"))
+    user = ImpersonatedUser(
+        typed.get("as_user") or "", typed.get("as_group") or (), typed.get("as_uid") or ""
+    )
+    target = Target(typed.get("kubeconfig"), typed.get("context"), typed.get("namespace"), user=user)
     # A suggestion must not print an error into the line that the user types.
     with contextlib.suppress(KubeError, OSError, TimeoutError):
         return asyncio.run(asyncio.wait_for(list_names(target, resource), TIMEOUT))

@@ -10,6 +10,7 @@ import click
 
 from quintet.cli import completion
 from quintet.inspect.session import Target
+from quintet.kube.impersonation import ImpersonatedUser
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -56,16 +57,19 @@ namespace_default = click.option(
     show_default=True,
     help="The namespace of objects whose manifest has none.",
 )
-_TARGET = (
+_CLUSTER = (
     click.option("--kubeconfig", metavar="PATH", help="Path to the kubeconfig file."),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig to use."),
-    click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        help="Default: the namespace of the context.",
-        shell_complete=completion.complete_namespace,
-    ),
+    click.option("--as", "as_user", metavar="USER", default="", help="The user to impersonate."),
+    click.option("--as-group", metavar="GROUP", multiple=True, help="A group to impersonate; repeatable."),
+    click.option("--as-uid", metavar="UID", default="", help="The UID to impersonate."),
+)
+_NAMESPACE = click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="Default: the namespace of the context.",
+    shell_complete=completion.complete_namespace,
 )
 _ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Send a server-side dry run; change nothing.")
@@ -100,14 +104,19 @@ def name_argument(kind: str) -> Callable[[Command], Command]:
     )
 
 
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--kubeconfig --context --as`; the verb gets the parameter `target`."""
+    return _with_target(command, _CLUSTER)
+
+
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--kubeconfig --context -n`; the verb gets the parameter `target`."""
-    return _with_target(command, _TARGET)
+    """Add `--kubeconfig --context --as -n`; the verb gets the parameter `target`."""
+    return _with_target(command, (*_CLUSTER, _NAMESPACE))
 
 
 def target_or_all_namespaces(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--kubeconfig --context -n -A`; the verb gets the parameter `target`."""
-    return _with_target(command, (*_TARGET, _ALL_NAMESPACES))
+    """Add `--kubeconfig --context --as -n -A`; the verb gets the parameter `target`."""
+    return _with_target(command, (*_CLUSTER, _NAMESPACE, _ALL_NAMESPACES))
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
@@ -165,10 +174,15 @@ def _with_target(command: Callable[..., Any], options: Sequence[Callable[[Any], 
         *arguments: Any,
         kubeconfig: str | None,
         context: str | None,
-        namespace: str | None,
+        as_user: str,
+        as_group: tuple[str, ...],
+        as_uid: str,
+        namespace: str | None = None,
         all_namespaces: bool = False,
         **others: Any,
     ) -> Any:
-        return command(*arguments, target=Target(kubeconfig, context, namespace, all_namespaces), **others)
+        user = ImpersonatedUser(as_user, as_group, as_uid)
+        target = Target(kubeconfig, context, namespace, all_namespaces, user)
+        return command(*arguments, target=target, **others)
 
     return with_options(options)(call)

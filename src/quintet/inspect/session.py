@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from quintet.kube.impersonation import ImpersonatedUser
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from quintet.apis.meta import ObjectKey, Resource
     from quintet.kube.client import Client
+    from quintet.kube.config import ClusterConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,13 @@ class Target:
     context: str | None = None
     namespace: str | None = None
     all_namespaces: bool = False
+    user: ImpersonatedUser = field(default_factory=ImpersonatedUser)
+
+    def load(self) -> ClusterConfig:
+        """Return the configuration of the connection."""
+        from quintet.kube.config import load
+
+        return load(self.kubeconfig, self.context).impersonate(self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +61,10 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
-    """Connect to a cluster as the user of the kubeconfig."""
-    from quintet.kube import config
+    """Connect to a cluster as the user of the kubeconfig, or as the one to impersonate."""
     from quintet.kube.client import Client
     from quintet.kube.transport import Transport
 
-    found = config.load(target.kubeconfig, target.context)
+    found = target.load()
     async with Transport(found) as transport:
         yield Session(Client(transport), target.namespace or found.namespace, target.all_namespaces)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from quintet.kube.credentials import (
     EXEC_API,
@@ -26,6 +26,7 @@ from quintet.kube.credentials import (
     StaticHeader,
 )
 from quintet.kube.errors import ConfigError
+from quintet.kube.impersonation import ImpersonatedUser
 from quintet.kube.kubeconfig import ExecSection, Kubeconfig, UserSection
 from quintet.kube.proxies import find_proxy
 
@@ -47,7 +48,7 @@ class ClusterConfig:
     namespace: str = "default"
     source: str = ""
     impersonation: tuple[tuple[str, str], ...] = ()
-    """The headers of `as` in the kubeconfig."""
+    """The headers of the impersonated user, from `as` in the kubeconfig or `--as`."""
     reload: "Callable[[], ClusterConfig] | None" = field(default=None, repr=False, compare=False)
     """Reads the same source again; None if it cannot change."""
 
@@ -61,6 +62,11 @@ class ClusterConfig:
                 f"{self.source}: there is a client {given} but no client {missing}",
                 "get new credentials for this cluster",
             )
+
+    def impersonate(self, user: ImpersonatedUser) -> "ClusterConfig":
+        """Return a configuration that impersonates this user, if one is named."""
+        headers = user.headers("the command line")
+        return replace(self, impersonation=headers) if headers else self
 
     @property
     def certificates(self) -> tuple[bytes | None, bytes | None, bytes | None]:
@@ -207,7 +213,7 @@ def from_kubeconfig(
         proxy_url=cluster.proxy_url or find_proxy(server, environ),
         namespace=chosen.namespace or "default",
         source=source,
-        impersonation=_impersonation(user, source),
+        impersonation=_impersonated_user(user).headers(source),
         reload=partial(from_kubeconfig, files, context, environ),
     )
     return replace(config, credentials=_credentials(user, config))
@@ -249,23 +255,14 @@ def _credentials(user: UserSection, config: ClusterConfig) -> Credentials:
     return Anonymous()
 
 
-def _impersonation(user: UserSection, source: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of `as`; ignoring it would use more permissions than the user intended."""
-    headers = [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
-    headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
-    for name, values in (user.as_user_extra or {}).items():
-        headers += [(f"Impersonate-Extra-{quote(name.lower(), safe='')}", value) for value in values]
-    if not user.as_:
-        if headers:
-            raise ConfigError(
-                f"{source}: as-uid, as-groups and as-user-extra need `as`", "add `as` to the user"
-            )
-        return ()
-    headers.insert(0, ("Impersonate-User", user.as_))
-    for _, value in headers:
-        if not value.isprintable():
-            raise ConfigError(f"{source}: {value!r} cannot be impersonated", "remove the control characters")
-    return tuple(headers)
+def _impersonated_user(user: UserSection) -> ImpersonatedUser:
+    extra = user.as_user_extra or {}
+    return ImpersonatedUser(
+        user.as_ or "",
+        tuple(user.as_groups or ()),
+        user.as_uid or "",
+        tuple((key, value) for key, values in extra.items() for value in values),
+    )
 
 
 def _plugin(section: ExecSection, config: ClusterConfig) -> Plugin:

@@ -26,7 +26,7 @@ async def collect_report(
         report("reading the installation, logs, objects and Events")
         content = await Collector(session.client, operator_namespace, target.namespace or "").collect()
     report("running the checks of `quintet doctor`")
-    findings = await run_checks(target.kubeconfig, target.context, ("quintet", operator_namespace), pre=False)
+    findings = await run_checks(target, ("quintet", operator_namespace), pre=False)
     content.texts["doctor.txt"] = "".join(
         f"{each.group}: {each.status}: {each.check}: {each.message}"
         f"{f' (next: {each.next})' if each.next else ''}\n"

@@ -1,5 +1,6 @@
 """What the command prints for a word that it does not know."""
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -29,3 +30,17 @@ def test_usage_error_names_word_and_correction(typed, want):
     answer = CliRunner().invoke(quintet, typed, prog_name="quintet")
     assert answer.exit_code == 2, answer.output
     assert want in answer.stderr
+
+
+def test_every_command_of_a_user_that_connects_to_a_cluster_can_act_as_somebody_else():
+    # These run as themselves, or make a cluster.
+    own_identity = {"run", "operator", "publisher-proxy", "dispatcher", "up"}
+    context = click.Context(quintet)
+    options = {
+        name: {option for each in command.params for option in each.opts}
+        for name in quintet.list_commands(context)
+        if (command := quintet.get_command(context, name)) is not None
+    }
+    connecting = {name for name, known in options.items() if "--kubeconfig" in known} - own_identity
+    assert {"status", "doctor", "install", "why", "undo"} <= connecting
+    assert {name for name in connecting if not {"--as", "--as-group", "--as-uid"} <= options[name]} == set()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from quintet.apis.meta import Resource, Struct
 from quintet.inspect.error_messages import describe_error
 from quintet.install.doctor.findings import FAILED, OK, WARNING, Finding, overall_status
-from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import ConfigError, KubeError
 from quintet.kube.transport import Transport
@@ -21,6 +20,7 @@ from quintet.kube.transport import Transport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from quintet.inspect.session import Target
     from quintet.kube.config import ClusterConfig
 
 OLDEST_WORKING = (1, 32)
@@ -93,12 +93,10 @@ class AccessReview(Struct, frozen=True):
     status: AccessStatus = AccessStatus()
 
 
-async def run_checks(
-    kubeconfig: str | None, context: str | None, place: tuple[str, str | None], *, pre: bool
-) -> list[Finding]:
+async def run_checks(target: Target, place: tuple[str, str | None], *, pre: bool) -> list[Finding]:
     """Run all checks and return their findings. `place`: flavour and namespace of the operator."""
     async with AsyncExitStack() as stack:
-        examination = _Examination(kubeconfig, context, stack, pre=pre)
+        examination = _Examination(target, stack, pre=pre)
         findings: list[Finding] = []
         try:
             async for finding in examination.connection_checks():
@@ -114,11 +112,8 @@ async def run_checks(
 class _Examination:
     """The checks, in the order of their dependencies."""
 
-    def __init__(
-        self, kubeconfig: str | None, context: str | None, stack: AsyncExitStack, *, pre: bool
-    ) -> None:
-        self._kubeconfig = kubeconfig
-        self._context = context
+    def __init__(self, target: Target, stack: AsyncExitStack, *, pre: bool) -> None:
+        self._target = target
         self._stack = stack
         self._pre = pre
         self._connected: tuple[Client, str] | None = None
@@ -127,7 +122,7 @@ class _Examination:
     async def connection_checks(self) -> AsyncIterator[Finding]:
         """Yield the finding of each check; an error belongs to the check in `group` and `check`."""
         self._begin("configuration", "kubeconfig")
-        found = config.load(self._kubeconfig, self._context)
+        found = self._target.load()
         found.ssl_context()
         yield self._finding(OK, f"{found.source} is readable")
         self._begin("configuration", "credentials")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quintet import kinds
+from quintet.cli import options as shared
 from quintet.cli import output
 from quintet.cli.options import with_options
 
@@ -21,8 +22,7 @@ FLAVOURS = ("quintet", "kiagnose")
 
 cluster_options = with_options(
     (
-        click.option("--kubeconfig", metavar="PATH", help="Path to the kubeconfig file."),
-        click.option("--context", metavar="NAME", help="The context of the kubeconfig to use."),
+        shared.cluster_options,
         click.option(
             "--flavour",
             type=click.Choice(FLAVOURS),
@@ -76,13 +76,11 @@ def run_installer(options: dict[str, Any], work: Callable[[Installer], Coroutine
 
     from quintet.clock import SystemClock
     from quintet.install.installer import Installer
-    from quintet.kube import config
     from quintet.kube.client import Client
     from quintet.kube.transport import Transport
 
     async def connect_and_run() -> str:
-        found = config.load(options["kubeconfig"], options["context"])
-        async with Transport(found) as transport:
+        async with Transport(options["target"].load()) as transport:
             return await work(
                 Installer(Client(transport), SystemClock(), output.progress, options["timeout"])
             )

@@ -6,20 +6,23 @@ import asyncio
 import os
 from dataclasses import asdict
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import click
 
-from quintet.cli import output
+from quintet.cli import options, output
 from quintet.install.doctor.examination import run_checks
 from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding, overall_status
+
+if TYPE_CHECKING:
+    from quintet.inspect.session import Target
 
 MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), FAILED: ("✗", "red"), UNKNOWN: ("?", "blue")}
 
 
 @click.command(epilog="Exit codes: 0 no failures, 1 failures, 2 usage error.")
 @click.option("--pre", is_flag=True, help="Only the checks before an installation.")
-@click.option("--kubeconfig", metavar="PATH", help="Path to the kubeconfig file.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig to use.")
+@options.cluster_options
 @click.option(
     "--flavour",
     type=click.Choice(["quintet", "kiagnose"]),
@@ -37,8 +40,7 @@ MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), FAILED: ("✗", "red"),
 def doctor(
     ctx: click.Context,
     pre: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    target: Target,
     flavour: str,
     operator_namespace: str | None,
     output_format: str | None,
@@ -48,7 +50,7 @@ def doctor(
     With --pre, check before an installation: the API server, your permissions, and conflicting objects.
     Nothing is changed: writes are sent as dry runs.
     """
-    findings = asyncio.run(run_checks(kubeconfig, context, (flavour, operator_namespace), pre=pre))
+    findings = asyncio.run(run_checks(target, (flavour, operator_namespace), pre=pre))
     verdict = overall_status(findings)
     if output_format == "json":
         output.result_json({"status": verdict, "checks": [asdict(each) for each in findings]})

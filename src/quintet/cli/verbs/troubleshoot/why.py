@@ -6,23 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quintet.cli import completion, output
+from quintet.cli import options, output
 
 if TYPE_CHECKING:
     from quintet.apis.casconfig.matching import Match
     from quintet.apis.meta import ObjectKey
-    from quintet.kube.config import ClusterConfig
+    from quintet.inspect.session import Session, Target
 
 
 @click.command(epilog="Exit codes: 0 it is a target, 1 it is not or failure, 2 usage error.")
 @click.argument("config", metavar="CASCONFIG")
-@click.argument("target", metavar="KIND NAME", nargs=-1, required=True)
-@click.option(
-    "-n",
-    "--namespace",
-    help="The namespace of the CASConfig; default: that of the context.",
-    shell_complete=completion.complete_namespace,
-)
+@click.argument("typed", metavar="KIND NAME", nargs=-1, required=True)
+@options.target_options
 @click.option("--target-namespace", help="The namespace of the object; default: that of the CASConfig.")
 @click.option(
     "--operator-namespace",
@@ -30,17 +25,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="The namespace of Quintet, which is never a target.",
 )
-@click.option("--kubeconfig", help="Path to the kubeconfig file.")
-@click.option("--context", help="The context of the kubeconfig to use.")
 @click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
 def why(
     config: str,
-    target: tuple[str, ...],
-    namespace: str | None,
+    typed: tuple[str, ...],
+    target: Target,
     target_namespace: str | None,
     operator_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
     form: str,
 ) -> None:
     """Explain why an object is a target of a CASConfig, or which criterion excludes it.
@@ -48,21 +39,26 @@ def why(
     KIND is a name that kubectl accepts, or group/version/Kind; KIND/NAME works too:
     `quintet why logging deployment/books`.
     """
-    import asyncio
-
-    from quintet.apis.meta import ObjectKey
-    from quintet.kube import config as configuration
-
     config = config.removeprefix("casconfig/")
-    kind, _, name = "/".join(target).rpartition("/")
+    kind, _, name = "/".join(typed).rpartition("/")
     if not kind or not name:
         raise click.UsageError(
-            f"'{' '.join(target)}' names no object: write KIND NAME or KIND/NAME, such as deployment/books"
+            f"'{' '.join(typed)}' names no object: write KIND NAME or KIND/NAME, such as deployment/books"
         )
-    found = configuration.load(kubeconfig, context)
-    key = ObjectKey(namespace or found.namespace, config)
-    where = ObjectKey(target_namespace or key.namespace, name)
-    answer, held = asyncio.run(_read_match(found, key, kind, where, operator_namespace))
+    options.run(_show_match(target, config, (kind, target_namespace, name), operator_namespace, form))
+
+
+async def _show_match(
+    target: Target, config: str, named: tuple[str, str | None, str], operator: str, form: str
+) -> None:
+    from quintet.apis.meta import ObjectKey
+    from quintet.inspect.session import connect
+
+    kind, namespace, name = named
+    async with connect(target) as session:
+        key = ObjectKey(session.namespace, config)
+        where = ObjectKey(namespace or key.namespace, name)
+        answer, held = await _read_match(session, key, kind, where, operator)
     if form == "json":
         output.result_json(
             {
@@ -78,7 +74,7 @@ def why(
 
 
 async def _read_match(
-    found: ClusterConfig, key: ObjectKey, kind: str, where: ObjectKey, operator: str
+    session: Session, key: ObjectKey, kind: str, where: ObjectKey, operator: str
 ) -> tuple[Match, bool]:
     from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
     from quintet.apis.casconfig.kinds import resolve_kind
@@ -86,25 +82,18 @@ async def _read_match(
     from quintet.apis.casconfig.matching import Candidate, match
     from quintet.apis.casconfig.template import pod_place
     from quintet.apis.meta import JsonObject, ObjectKey
-    from quintet.kube.client import Client
     from quintet.kube.discovery import list_types, read_openapi
-    from quintet.kube.transport import Transport
 
-    async with Transport(found) as transport:
-        client = Client(transport)
-        config = await client.get(CASCONFIGS, key, CASConfig)
-        types = await list_types(client)
-        meant = resolve_kind(kind, [each.resource for each in types])
-        # kubectl prefers the first group that has the name, too.
-        resource = meant.resource or next(
-            (each.resource for each in types if kind.lower() in each.names), None
-        )
-        if resource is None:
-            raise click.UsageError(meant.problem)
-        obj = await client.get(
-            resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject
-        )
-        pod = pod_place(await read_openapi(client, resource), resource)
+    client = session.client
+    config = await client.get(CASCONFIGS, key, CASConfig)
+    types = await list_types(client)
+    meant = resolve_kind(kind, [each.resource for each in types])
+    # kubectl prefers the first group that has the name, too.
+    resource = meant.resource or next((each.resource for each in types if kind.lower() in each.names), None)
+    if resource is None:
+        raise click.UsageError(meant.problem)
+    obj = await client.get(resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject)
+    pod = pod_place(await read_openapi(client, resource), resource)
     try:
         candidate = Candidate(resource, layers.original(obj), pod)
     except LedgerError as error:
