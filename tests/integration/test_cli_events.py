@@ -94,17 +94,18 @@ async def test_explain_leads_from_condition_to_pod_and_next_step(person, namespa
         """Once the pod itself says so, too: the scheduler tells it after its Event."""
         shown = await person.sees("explain", "js", "app-books")
         assert "Pending, Unschedulable: " in shown, shown
+        assert "not ready (Unschedulable)" in shown, shown
         return shown.splitlines()
 
     lines = await eventually(explained, within=120.0)
-    assert lines[0] == f"JsonServer {namespace}/app-books: not ready (RollingOut)"
+    assert lines[0] == f"JsonServer {namespace}/app-books: not ready (Unschedulable)"
     titles = [line for line in lines[1:] if not line.startswith(" ")]
     assert titles == ["why", "children with problems", "last Events", "next"]
-    assert lines[2].startswith("  Ready is False, RollingOut (for "), lines
+    assert lines[2].startswith("  Ready is False, Unschedulable (for "), lines
     assert any(
         line.startswith("  Pod app-books-") and "Pending, Unschedulable: " in line for line in lines
     ), lines
-    assert "  see RollingOut in docs/jsonserver.md#status" in lines
+    assert "  see Unschedulable in docs/jsonserver.md#status" in lines
     found = json.loads(await person.sees("explain", "js/app-books", "-o", "json"))
     assert found["conditions"][0]["page"] == "docs/jsonserver.md#status"
 

@@ -39,12 +39,14 @@ async def at_work(client, cluster, namespace):
     await client.create(JSONSERVERS, body, Object, namespace=namespace)
     async with jsonserver_operator(cluster.kubeconfig, namespace=namespace):
 
-        async def counted():
+        async def unschedulable():
             """From here on nothing changes by itself: its pod is there, and there is no node for it."""
             found = await wait_for_state(client, ObjectKey(namespace, "app-books"), "Synced")
-            assert found.status.replicas == 1, found.status
+            assert [each.reason for each in found.status.conditions if each.type == "Ready"] == [
+                "Unschedulable"
+            ]
 
-        await eventually(counted, within=120.0)
+        await eventually(unschedulable, within=120.0)
         yield Person(cluster.kubeconfig, namespace)
 
 
@@ -53,7 +55,7 @@ async def test_status_lists_objects_of_all_kinds_with_reasons(reader):
     assert head.split() == ["NAME", "READY", "REASON", "AGE", "MESSAGE"]
     seen = {row.split()[0]: row for row in rows}
     assert set(seen) == {"checkup/hello", "jsonserver/app-books"}, rows
-    assert seen["jsonserver/app-books"].split()[1:3] == ["False", "RollingOut"]
+    assert seen["jsonserver/app-books"].split()[1:3] == ["False", "Unschedulable"]
     assert "0 of 1 replicas serve the data" in seen["jsonserver/app-books"]
     assert seen["checkup/hello"].split()[1:3] == ["Unknown", "NoStatus"]
     assert "the controller has not observed the last change" in seen["checkup/hello"]
@@ -73,11 +75,11 @@ async def test_status_filters_by_kind_label_and_namespace(reader):
 async def test_status_of_one_object_shows_conditions_and_columns(reader):
     shown = await reader.sees("status", "jsonserver", "app-books")
     lines = shown.splitlines()
-    assert lines[0] == f"JsonServer {reader.namespace}/app-books: not ready (RollingOut)"
+    assert lines[0] == f"JsonServer {reader.namespace}/app-books: not ready (Unschedulable)"
     assert f"http://app-books.{reader.namespace}.svc" in shown
     words = [line.split()[:4] for line in lines[lines.index("conditions") + 1 :]]
     assert words[0] == ["ok", "Synced", "True", "Applied"]
-    assert words[1] == ["wrong", "Ready", "False", "RollingOut"]
+    assert words[1] == ["wrong", "Ready", "False", "Unschedulable"]
     assert words[2] == ["open", "Verified", "Unknown", "NotReady"]
     assert "\x1b" not in shown
     assert "✗" not in shown
@@ -96,7 +98,7 @@ async def test_status_as_another_user_has_the_permissions_of_that_user(reader):
 
 async def test_status_prints_json(reader):
     as_json = json.loads(await reader.sees("status", "js/app-books", "-o", "json"))
-    assert (as_json["ready"], as_json["reason"], as_json["current"]) == ("False", "RollingOut", True)
+    assert (as_json["ready"], as_json["reason"], as_json["current"]) == ("False", "Unschedulable", True)
     assert [each["mark"] for each in as_json["conditions"]] == ["ok", "wrong", "open"]
     as_yaml = yaml.safe_load(await reader.sees("status", "js/app-books", "-o", "yaml"))
     assert as_yaml["facts"] == as_json["facts"]

@@ -64,14 +64,16 @@ _CLUSTER = (
     click.option("--as-group", metavar="GROUP", multiple=True, help="A group to impersonate; repeatable."),
     click.option("--as-uid", metavar="UID", default="", help="The UID to impersonate."),
 )
-_NAMESPACE = click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    help="Default: the namespace of the context.",
-    shell_complete=completion.complete_namespace,
-)
-_ALL_NAMESPACES = click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")
+_SCOPE = {
+    "namespace": click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="Default: the namespace of the context.",
+        shell_complete=completion.complete_namespace,
+    ),
+    "all_namespaces": click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces."),
+}
 dry_run_option = click.option("--dry-run", is_flag=True, help="Send a server-side dry run; change nothing.")
 selector_option = click.option(
     "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Filter by labels: a=b."
@@ -106,17 +108,17 @@ def name_argument(kind: str) -> Callable[[Command], Command]:
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--kubeconfig --context --as`; the verb gets the parameter `target`."""
-    return _with_target(command, _CLUSTER)
+    return _with_target(command)
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--kubeconfig --context --as -n`; the verb gets the parameter `target`."""
-    return _with_target(command, (*_CLUSTER, _NAMESPACE))
+    return _with_target(command, "namespace")
 
 
 def target_or_all_namespaces(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--kubeconfig --context --as -n -A`; the verb gets the parameter `target`."""
-    return _with_target(command, (*_CLUSTER, _NAMESPACE, _ALL_NAMESPACES))
+    return _with_target(command, "namespace", "all_namespaces")
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
@@ -168,7 +170,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def _with_target(command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]) -> Callable[..., Any]:
+def _with_target(command: Callable[..., Any], *scope: str) -> Callable[..., Any]:
     @functools.wraps(command)
     def call(
         *arguments: Any,
@@ -177,12 +179,10 @@ def _with_target(command: Callable[..., Any], options: Sequence[Callable[[Any], 
         as_user: str,
         as_group: tuple[str, ...],
         as_uid: str,
-        namespace: str | None = None,
-        all_namespaces: bool = False,
         **others: Any,
     ) -> Any:
         user = ImpersonatedUser(as_user, as_group, as_uid)
-        target = Target(kubeconfig, context, namespace, all_namespaces, user)
-        return command(*arguments, target=target, **others)
+        chosen = {name: others.pop(name) for name in scope}
+        return command(*arguments, target=Target(kubeconfig, context, user=user, **chosen), **others)
 
-    return with_options(options)(call)
+    return with_options((*_CLUSTER, *(_SCOPE[name] for name in scope)))(call)
