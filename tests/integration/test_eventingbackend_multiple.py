@@ -28,7 +28,6 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.eventing.decide import consumers
 from quintet.kube.client import Client
-from quintet.nats.config import StreamConfig
 
 
 async def test_two_nats_backends_and_one_beb_backend_are_ready_in_one_namespace(
@@ -215,50 +214,6 @@ async def test_new_subject_prefix_is_published_only_after_subscriptions_listen(
 
         await eventually(assert_only_new, within=90)
     witness.assert_truth()
-
-
-async def test_older_backend_keeps_stream_that_both_claim(
-    backend_operator, backends: Client, proxy: FaultProxy, nats, namespace
-):
-    elder = await create(backends, namespace, "elder", url=nats.url, maxMessages=10)
-    await wait_until_ready(backends, elder)
-    younger = await create(backends, namespace, "younger", url=nats.url, maxMessages=20)
-    found = await wait_for_reason(backends, younger, "Stream claimed by another backend")
-    assert f"EventingBackend {elder}" in found.message
-    async with connect_jetstream(nats.url) as jetstream:
-        assert (await jetstream.stream_info("sap")).config.max_msgs == 10
-        with backend_operator.clock.running_fast():
-            await proxy.quiet(1.0)
-        assert (await jetstream.stream_info("sap")).config.max_msgs == 10, "both backends change the stream"
-        same = await create(backends, namespace, "same", url=nats.url, maxMessages=10)
-        await wait_until_ready(backends, same)
-        await backends.delete(EVENTINGBACKENDS, elder)
-        await backends.delete(EVENTINGBACKENDS, same)
-        await wait_until_ready(backends, younger)
-        assert (await jetstream.stream_info("sap")).config.max_msgs == 20
-
-
-async def test_server_under_two_names_is_recognised_as_one(
-    backend_operator, backends: Client, namespace, tmp_path
-):
-    async with a_nats_server(tmp_path / "everywhere", {"host": "0.0.0.0"}) as server:
-        elder = await create(backends, namespace, "elder", url=server.url, maxMessages=10)
-        await wait_until_ready(backends, elder)
-        alias = f"nats://127.0.0.2:{server.port}"
-        younger = await create(backends, namespace, "younger", url=alias, maxMessages=20)
-        found = await wait_for_reason(backends, younger, "Stream claimed by another backend")
-        assert f"belongs to EventingBackend {elder}" in found.message
-        async with connect_jetstream(server.url) as jetstream:
-            assert (await jetstream.stream_info("sap")).config.max_msgs == 10
-
-
-async def test_foreign_stream_is_not_taken_over(backend_operator, backends: Client, nats, namespace):
-    async with connect_jetstream(nats.url) as jetstream:
-        await jetstream.create_stream(StreamConfig(name="sap", subjects=("theirs.>",)))
-        key = await create(backends, namespace, "any", url=nats.url)
-        found = await wait_for_reason(backends, key, "Stream claimed by another backend")
-        assert "does not belong to an EventingBackend" in found.message
-        assert (await jetstream.stream_info("sap")).config.subjects == ("theirs.>",)
 
 
 async def test_backend_in_use_is_kept_and_lists_its_subscriptions(

@@ -220,7 +220,8 @@ async def test_stream_created_concurrently_by_other_backend_is_not_reported_as_r
 
     monkeypatch.setattr(JetStream, "create_stream", they_were_first)
     key = await create(backends, namespace, "any", url=nats.url)
-    await wait_until_ready(backends, key)
+    found = await wait_for_reason(backends, key, "Stream claimed by another backend")
+    assert f"belongs to EventingBackend {namespace}/other" in found.message
     told = {each["reason"] for status in statuses(proxy, key) for each in status["conditions"]}
     assert "Stream refused by the server" not in told
 

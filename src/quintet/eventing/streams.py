@@ -84,8 +84,10 @@ def dead_letter_stream(stream: str) -> str:
 
 
 def differences(desired: StreamConfig, found: StreamConfig) -> list[str]:
-    """Return the names of managed settings that differ."""
-    return [name for name in _MANAGED if _value(desired, name) != _value(found, name)]
+    """Return the names of managed settings that differ, and the key of the owner mark if that differs."""
+    differing = [name for name in _MANAGED if _value(desired, name) != _value(found, name)]
+    marks = {_metadata(config).get(OWNER) for config in (desired, found)}
+    return differing if len(marks) == 1 else [*differing, OWNER]
 
 
 def merge_config(desired: StreamConfig, found: StreamConfig) -> StreamConfig:
@@ -107,11 +109,15 @@ def owner_value(backend: EventingBackend) -> str:
     return f"{backend.metadata.namespace}/{backend.metadata.name}/{backend.metadata.uid}"
 
 
-def owner_of(found: StreamConfig) -> tuple[ObjectKey, str] | None:
-    """Return key and uid of the backend that manages a stream; None if there is none."""
-    namespace, _, rest = _metadata(found).get(OWNER, "").partition("/")
-    name, _, uid = rest.partition("/")
-    return (ObjectKey(namespace, name), uid) if namespace and name else None
+def owner_of(found: StreamConfig) -> ObjectKey | None:
+    """Return the key of the backend that a stream belongs to; None if it belongs to none."""
+    namespace, name, *_ = (*_metadata(found).get(OWNER, "").split("/"), "")
+    return ObjectKey(namespace, name) if namespace and name else None
+
+
+def is_marked_for(backend: EventingBackend, found: StreamConfig) -> bool:
+    """Return whether a stream belongs to this very backend, not to an earlier one of the same name."""
+    return _metadata(found).get(OWNER) == owner_value(backend)
 
 
 def _subjects(prefix: str, old_prefix: str) -> tuple[str, ...]:

@@ -51,58 +51,29 @@ def test_other_type_always_needs_a_probe():
     assert not plan.proven_already(None, a_config())
 
 
-def claimant(name, created, *, proven=True, **entries):
-    in_use = a_config(url=URL, **entries) if proven else None
-    return a_backend(
-        name, uid=name, created=f"2026-01-0{created}T00:00:00Z", in_use=in_use, url=URL, **entries
-    )
-
-
-def test_oldest_backend_keeps_a_stream_and_others_share_equal_settings():
-    elder, younger = claimant("a", 1, maxMessages=1), claimant("b", 2, maxMessages=2)
-    same = claimant("c", 3, maxMessages=1)
-    everybody = [same, younger, elder]
-    assert plan.find_older_owner(elder, everybody) is None
-    assert plan.find_older_owner(younger, everybody) is elder
-    assert plan.find_older_owner(same, everybody) is None
-
-
-def test_backends_of_the_same_second_are_ordered_by_name():
-    one, other = claimant("a", 1, maxMessages=1), claimant("b", 1, maxMessages=2)
-    assert plan.find_older_owner(one, [one, other]) is None
-    assert plan.find_older_owner(other, [one, other]) is one
-
-
-def test_backend_that_was_never_ready_claims_nothing():
-    squatter = claimant("a", 1, proven=False, maxMessages=1)
-    assert plan.find_older_owner(claimant("b", 2, maxMessages=2), [squatter]) is None
-
-
-def test_deleted_backend_claims_nothing():
-    in_use = a_config(url=URL, maxMessages=1)
-    going = a_backend(
-        "a", created="2025-01-01T00:00:00Z", deleting=True, in_use=in_use, url=URL, maxMessages=1
-    )
-    assert plan.find_older_owner(claimant("b", 2, maxMessages=2), [going]) is None
-
-
 @pytest.mark.parametrize(
-    "other",
+    ("url", "want"),
     [
-        {"url": "nats://elsewhere.example:4222"},
-        {"streamName": "other"},
-        {"publisherReplicas": 7},
+        ("nats://bus-nats.shop", {"bus-nats.shop"}),
+        ("nats://bus-nats.shop.svc", {"bus-nats.shop"}),
+        ("tls://BUS-nats.shop.svc.cluster.local.:4222", {"bus-nats.shop"}),
+        ("nats://bus-nats-0.bus-nats.shop.svc.cluster.local", {"bus-nats.shop"}),
+        ("nats://bus-nats-0.bus-nats.shop", {"bus-nats.shop"}),
+        ("nats://bus-nats", {"bus-nats.mine"}),
+        ("nats://bus-nats.shop.example.com", set()),
+        ("nats://10.1.2.3:4222", set()),
     ],
-    ids=["another server", "another stream", "nothing that the stream knows of"],
 )
-def test_backends_with_different_streams_are_no_rivals(other):
-    elder = claimant("a", 1, maxMessages=1)
-    younger = a_backend(
-        "b", uid="b", created="2026-02-01T00:00:00Z", **{"url": URL, "maxMessages": 1, **other}
-    )
-    assert plan.find_older_owner(younger, [elder, younger]) is None
+def test_url_names_services_in_every_spelling(url, want):
+    found = plan.named_services(a_backend(namespace="mine"), a_config(url=url))
+    assert want <= set(found)
+    if not want:
+        assert not set(found) & plan.own_servers(a_backend())
 
 
-def test_own_server_has_no_rivals():
-    assert plan.claim_of(a_backend()) is None
-    assert plan.claim_of(a_backend(type="beb", secretRef="mesh")) is None
+def test_server_belongs_to_backend_that_runs_or_leaves_it():
+    assert plan.own_servers(a_backend()) == {"bus-nats.shop"}
+    assert plan.own_servers(a_backend(url=URL, in_use=a_config())) == {"bus-nats.shop"}
+    assert plan.own_servers(a_backend(url=URL)) == set()
+    assert plan.own_servers(a_backend(type="beb", secretRef="mesh")) == set()
+    assert plan.named_services(a_backend(type="beb"), a_config("beb", secretRef="mesh")) == []

@@ -63,9 +63,17 @@ def test_foreign_stream_settings_are_kept():
 
 
 def test_stream_metadata_names_its_owner():
-    assert streams.owner_of(WANTED) == (ObjectKey("shop", "bus"), "uid-1")
+    assert streams.owner_of(WANTED) == ObjectKey("shop", "bus")
+    assert streams.is_marked_for(BUS, WANTED)
     assert streams.owner_of(streams.without_owner(WANTED)) is None
     assert streams.owner_of(msgspec.structs.replace(WANTED, metadata={streams.OWNER: "odd"})) is None
+
+
+@pytest.mark.parametrize("mark", ["", "shop/bus/uid-0"], ids=["unmarked", "of a deleted backend"])
+def test_stream_without_mark_of_this_backend_differs(mark):
+    found = msgspec.structs.replace(WANTED, metadata={streams.OWNER: mark} if mark else {})
+    assert streams.differences(WANTED, found) == [streams.OWNER]
+    assert streams.is_marked_for(BUS, streams.merge_config(WANTED, found))
 
 
 @pytest.mark.parametrize(

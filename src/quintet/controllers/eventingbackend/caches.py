@@ -8,7 +8,6 @@ from quintet.apis.eventingbackend import EventingBackend
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend.decide import desired, server
-from quintet.controllers.eventingbackend.decide.plan import StreamClaim, claim_of, held_claim
 from quintet.controllers.eventingbackend.decide.status import WorkloadState, WorkloadStatus
 from quintet.eventing.settings import VARIABLE
 from quintet.runtime.builder import Builder
@@ -16,8 +15,8 @@ from quintet.runtime.cache import Store
 from quintet.runtime.ownership import Child, View
 
 AUTOSCALERS = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-BY_CLAIM: Final = "claim"
 BY_NAMESPACE: Final = "namespace"
+BY_SERVER: Final = "server"
 _BY_TARGET: Final = "target"
 _PLAIN: Final = (
     desired.SERVICES,
@@ -140,11 +139,6 @@ def workload_state(view: WorkloadView) -> WorkloadState:
     )
 
 
-def claims(backend: EventingBackend) -> Iterable[str]:
-    """Index a backend by the streams that it uses or desires."""
-    return {claim.location for claim in (claim_of(backend), held_claim(backend)) if claim is not None}
-
-
 def namespaces(obj: Object) -> Iterable[str]:
     """Index an object by its namespace."""
     return (obj.metadata.namespace,)
@@ -172,27 +166,4 @@ def watch(builder: Builder[EventingBackend]) -> BackendCaches:
     autoscalers = builder.watches(
         AUTOSCALERS, Autoscaler, to=owner_of_target, indexes={_BY_TARGET: lambda each: (str(each.target),)}
     )
-    _requeue_rivals(builder)
     return BackendCaches(deployments, servers, subscriptions, autoscalers)
-
-
-def _requeue_rivals(builder: Builder[EventingBackend]) -> None:
-    """Requeue the backends that desire a stream when another backend takes or releases it."""
-
-    def on_change(old: EventingBackend | None, new: EventingBackend | None, initial: bool) -> None:
-        before, after = _claim_state(old), _claim_state(new)
-        if initial or before == after:
-            return
-        for state in (before, after):
-            for claim in state:
-                if isinstance(claim, StreamClaim):
-                    for other in builder.primary.by_index(BY_CLAIM, claim.location):
-                        builder.queue.add(other.key)
-
-    builder.primary.subscribe(on_change)
-
-
-def _claim_state(backend: EventingBackend | None) -> tuple[StreamClaim | bool | None, ...]:
-    if backend is None:
-        return ()
-    return (claim_of(backend), held_claim(backend), backend.metadata.deleting)

@@ -27,17 +27,21 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.validation import spec_errors
 from quintet.clock import Clock
 from quintet.controllers.eventingbackend.caches import (
-    BY_CLAIM,
     BY_NAMESPACE,
+    BY_SERVER,
     BackendCaches,
-    claims,
     namespaces,
     watch,
 )
 from quintet.controllers.eventingbackend.decide import plan, status
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
-from quintet.controllers.eventingbackend.decide.probe_result import NOT_PROBED, ProbeResult, Reason
+from quintet.controllers.eventingbackend.decide.probe_result import (
+    NOT_PROBED,
+    ProbeResult,
+    Reason,
+    server_of_other,
+)
 from quintet.controllers.eventingbackend.decide.status import WorkloadState
 from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
@@ -115,7 +119,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         self._options = options
         self._probes = Probes(clock, options.timing)
         secrets = SecretReader(client, options.account)
-        tools = Tools(clock, sessions, secrets, options.limits, backends.get)
+        tools = Tools(clock, sessions, secrets, options.limits)
         self._drivers: dict[str, Driver] = drivers(tools)
         self._nats = NatsDriver(tools)
         self._migrations = Migrations(self._connect, clock, options.timing)
@@ -177,11 +181,8 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
 
     async def _probe(self, scope: Attempt, candidate: Effective) -> ProbeResult:
         backend = scope.backend
-        claim = plan.claim_of(backend)
-        if claim is not None:
-            rivals = self._backends.by_index(BY_CLAIM, claim.location)
-            if (elder := plan.find_older_owner(backend, rivals)) is not None:
-                return _claimed_result(claim.stream, elder)
+        if (owner := self._find_server_owner(backend, candidate)) is not None:
+            return server_of_other(owner.key)
         running = WorkloadState()
         if runs_server(candidate):
             made = await scope.writer.server(candidate, self._options.nats_image)
@@ -204,6 +205,12 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         if result.ready or not runs_server(candidate) or running.complete:
             return result
         return ProbeResult(Reason.SERVER_STARTING, f"{running.progress}; {result.message}")
+
+    def _find_server_owner(self, backend: EventingBackend, config: Effective) -> EventingBackend | None:
+        """Return the backend for which the operator runs the server that `url` names."""
+        services = plan.named_services(backend, config)
+        owners = (owner for service in services for owner in self._backends.by_index(BY_SERVER, service))
+        return next(owners, None)
 
     async def _apply_config(self, scope: Attempt) -> None:
         """Bring the pods to the configuration in use."""
@@ -372,16 +379,11 @@ def _new_location(plane: DataPlane, own: bool) -> StreamLocation | None:
     return location_for(plane.dispatcher, plane.secret, own=own)
 
 
-def _claimed_result(stream: str, elder: EventingBackend) -> ProbeResult:
-    text = f"EventingBackend {elder.key} already uses stream {stream} with other settings"
-    return ProbeResult(Reason.CLAIMED, f"{text}: choose another streamName, or the same settings")
-
-
 def build(
     manager: Manager, *, options: Options, sessions: Sessions | None = None, workers: int = 8
 ) -> EventingBackendController:
     """Add the EventingBackend controller to a manager."""
-    indexes = {BY_CLAIM: claims, BY_NAMESPACE: namespaces}
+    indexes = {BY_NAMESPACE: namespaces, BY_SERVER: plan.own_servers}
     builder = Builder(manager, "eventingbackend", EVENTINGBACKENDS, EventingBackend, indexes=indexes)
     sources = watch(builder)
     controller = EventingBackendController(

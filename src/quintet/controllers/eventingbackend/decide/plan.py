@@ -1,4 +1,4 @@
-"""The desired and the serving configuration of a backend, and who owns a stream.
+"""The desired and the serving configuration of a backend, and which server belongs to it.
 
 The serving configuration is read from the status, so that it survives an invalid spec and a restart. The
 desired one replaces it only after its backend was probed successfully.
@@ -19,8 +19,9 @@ from quintet.apis.eventingbackend import (
     effective_from_status,
     entries,
 )
+from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.subscription import Subscription
-from quintet.eventing.children import runs_server, server_url
+from quintet.eventing.children import SERVER, child_name, runs_server, server_url
 from quintet.eventing.decide.choice import choose_backend
 
 # Settings that do not concern the server: they can change without another probe.
@@ -37,18 +38,6 @@ _OF_OUR_PODS: Final = frozenset(
         "reconnectWait",
         "webhookActivationTimeout",
     }
-)
-_OF_STREAMS: Final = (
-    "streamName",
-    "streamSubjectPrefix",
-    "streamStorageType",
-    "streamReplicas",
-    "retentionPolicy",
-    "discardPolicy",
-    "maxMessages",
-    "maxBytes",
-    "maxMessagesPerSubject",
-    "deadLetterSubject",
 )
 
 
@@ -95,59 +84,23 @@ def proven_already(serving: Effective | None, wanted: Effective) -> bool:
     return all(serving.values.get(name) == wanted.values.get(name) for name in names - _OF_OUR_PODS)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamClaim:
-    """A stream on a server, with the settings that a backend desires."""
-
-    server: str
-    stream: str
-    settings: tuple[object, ...]
-
-    @property
-    def location(self) -> str:
-        """Key of the stream; only one backend can configure it."""
-        return f"{self.server}/{self.stream}"
+def own_servers(backend: EventingBackend) -> set[str]:
+    """Return the Service of the NATS server that the operator runs for a backend, as `name.namespace`."""
+    plan = plan_of(backend)
+    runs = any(config is not None and runs_server(config) for config in (plan.candidate, plan.serving))
+    return {f"{child_name(backend.metadata.name, SERVER)}.{backend.metadata.namespace}"} if runs else set()
 
 
-def claim_of(backend: EventingBackend) -> StreamClaim | None:
-    """Return the stream that a backend desires; None if it needs none or has its own server."""
-    return _claim(backend, plan_of(backend).candidate)
+def named_services(backend: EventingBackend, config: Effective) -> list[str]:
+    """Return the Services that `url` may name, as `name.namespace`; empty if the operator runs the server.
 
-
-def held_claim(backend: EventingBackend) -> StreamClaim | None:
-    """Return the stream that a backend uses already; its server has accepted the login."""
-    return _claim(backend, plan_of(backend).serving)
-
-
-def _claim(backend: EventingBackend, config: Effective | None) -> StreamClaim | None:
-    if config is None or config.backend.key("streamName") is None or runs_server(config):
-        return None
-    settings = tuple(config.values.get(name) for name in _OF_STREAMS)
-    return StreamClaim(server_url(backend.key, config), config.text("streamName"), settings)
-
-
-def find_older_owner(backend: EventingBackend, others: Iterable[EventingBackend]) -> EventingBackend | None:
-    """Return the oldest backend that uses the same stream with other settings: it keeps the stream."""
-    own = claim_of(backend)
-    if own is None:
-        return None
-    staying = [other for other in others if not other.metadata.deleting]
-    for other in sorted(staying, key=_age):
-        if _age(other) >= _age(backend):
-            return None
-        claim = held_claim(other)
-        if claim is not None and claim.location == own.location:
-            return other if claim.settings != own.settings else None
-    return None
-
-
-def older(one: EventingBackend, other: EventingBackend) -> bool:
-    """Return whether the first backend was created before the other."""
-    return _age(one) < _age(other)
-
-
-def _age(backend: EventingBackend) -> tuple[str, str, str]:
-    return (backend.metadata.creation_timestamp or "", backend.metadata.namespace, backend.metadata.name)
+    A host is a Service or a pod of a headless Service, with or without the domain of the cluster.
+    """
+    if config.backend.key("url") is None or runs_server(config):
+        return []
+    labels = parse_endpoint(server_url(backend.key, config)).host.lower().rstrip(".").split(".")
+    starts = (labels[index : index + 3] for index in (0, 1))
+    return [".".join(start[:2]) for start in starts if len(start) >= 2 and start[2:] in ([], ["svc"])]
 
 
 def subscriptions_using(

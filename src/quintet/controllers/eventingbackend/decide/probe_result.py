@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from quintet.apis.eventingbackend import PartCondition
+from quintet.apis.meta import ObjectKey
 
 
 class Reason(StrEnum):
     """Why a backend is not ready, in the order of the stages."""
 
+    SERVER_OF_OTHER = "Server belongs to another backend"
     CLAIMED = "Stream claimed by another backend"
     SERVER_FIXED = "Server cannot be changed"
     SERVER_STARTING = "NATS server not started"
@@ -58,3 +60,12 @@ class ProbeResult:
 
 NOT_PROBED = ProbeResult(Reason.SERVER_FAILED)
 """Result for a backend that was not probed."""
+
+
+def server_of_other(owner: ObjectKey) -> ProbeResult:
+    """Return the result for a `url` that names a server which the operator runs for a backend."""
+    text = (
+        f"the url names the NATS server that runs for EventingBackend {owner}, and it serves that backend "
+        "alone: remove url to get a server of your own, or name one that you run"
+    )
+    return ProbeResult(Reason.SERVER_OF_OTHER, text)

@@ -1,13 +1,11 @@
 """Interface of drivers, and their dependencies."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from quintet.apis.eventingbackend import BackendType, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import NetworkLimits
-from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
@@ -25,8 +23,6 @@ class Tools:
     secrets: SecretReader
     limits: NetworkLimits
     """Addresses that users may have the operator connect to."""
-    find: Callable[[ObjectKey], EventingBackend | None]
-    """Returns another backend from the cache."""
 
 
 class Driver(ABC):

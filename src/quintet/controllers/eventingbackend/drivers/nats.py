@@ -10,7 +10,6 @@ from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
-from quintet.controllers.eventingbackend.decide.plan import older
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 from quintet.controllers.eventingbackend.drivers.addresses import resolve_addresses
 from quintet.controllers.eventingbackend.drivers.driver import Driver
@@ -20,7 +19,7 @@ from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats import errors
 from quintet.nats.client import NatsClient
-from quintet.nats.config import StreamConfig, StreamInfo
+from quintet.nats.config import StreamConfig
 from quintet.nats.credentials import from_secret
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import NatsOptions
@@ -182,49 +181,40 @@ class NatsDriver(Driver):
         except errors.StreamNotFound:
             try:
                 await jetstream.create_stream(wanted)
+                return None
             except errors.NameInUse:
                 # Another backend created it at the same moment; at least the owner mark differs.
                 found = await jetstream.stream_info(wanted.name)
-            else:
-                return None
-        changed = streams.differences(wanted, found.config)
-        if not changed:
-            return None
-        if (problem := self._ownership_problem(backend, wanted, found)) is not None:
+        # Before anything else: whoever uses the stream of another backend gets its events or fills it.
+        if (problem := _ownership_problem(backend, wanted, found.config)) is not None:
             return problem
-        await jetstream.update_stream(streams.merge_config(wanted, found.config))
+        if streams.differences(wanted, found.config):
+            await jetstream.update_stream(streams.merge_config(wanted, found.config))
         return None
-
-    def _ownership_problem(
-        self, backend: EventingBackend, wanted: StreamConfig, found: StreamInfo
-    ) -> ProbeResult | None:
-        """Return why a stream that differs must not be changed by this backend."""
-        owner = streams.owner_of(found.config)
-        if owner is None:
-            if found.config.subjects == wanted.subjects:
-                return None
-            text = (
-                f"stream {wanted.name} exists with other subjects and does not belong to an EventingBackend"
-            )
-            return ProbeResult(Reason.CLAIMED, f"{text}: choose another streamName")
-        key, uid = owner
-        if key == backend.key:
-            return None
-        other = self._tools.find(key)
-        if other is not None and other.metadata.uid == uid and older(backend, other):
-            return None
-        return ProbeResult(
-            Reason.CLAIMED,
-            f"stream {wanted.name} belongs to EventingBackend {key}, which uses other settings: "
-            "choose another streamName or the same settings; if that backend is gone, remove "
-            f"{streams.OWNER} from the metadata of the stream",
-        )
 
 
 def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
     """Return the probe result for an error."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
     return ProbeResult(reason, f"{address}: {text}")
+
+
+def _ownership_problem(
+    backend: EventingBackend, wanted: StreamConfig, found: StreamConfig
+) -> ProbeResult | None:
+    """Return why a backend must not use an existing stream; None if it is its own, or nobody's and equal."""
+    owner = streams.owner_of(found)
+    if owner == backend.key or (owner is None and found.subjects == wanted.subjects):
+        return None
+    if owner is None:
+        text = f"stream {wanted.name} exists with other subjects and does not belong to an EventingBackend"
+        return ProbeResult(Reason.CLAIMED, f"{text}: choose another streamName")
+    return ProbeResult(
+        Reason.CLAIMED,
+        f"stream {wanted.name} belongs to EventingBackend {owner}: choose another streamName and "
+        "streamSubjectPrefix; if that backend is gone, remove "
+        f"{streams.OWNER} from the metadata of the stream",
+    )
 
 
 def _refusal(stream: str, error: errors.JetStreamError) -> str:
@@ -239,7 +229,7 @@ def _refusal(stream: str, error: errors.JetStreamError) -> str:
 async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -> None:
     try:
         found = (await jetstream.stream_info(stream)).config
-        if streams.owner_of(found) == (backend.key, backend.metadata.uid):
+        if streams.is_marked_for(backend, found):
             await jetstream.update_stream(streams.without_owner(found))
     except errors.NatsError:
         # A backend that meets a remaining mark reports how to remove it.
