@@ -25,7 +25,8 @@ async def person(client, api, cluster, namespace):
             """Each program writes its Events when it gets round to it."""
             found = (await api.get(EVENTS.path(namespace)))["items"]
             assert "FailedScheduling" in {each["reason"] for each in found}, found
-            assert {each["regarding"]["kind"] for each in found} >= {"Deployment", "ReplicaSet", "Pod"}, found
+            kinds = {each["regarding"]["kind"] for each in found}
+            assert kinds >= {"JsonServer", "Deployment", "ReplicaSet", "Pod"}, found
 
         await eventually(told, within=120.0)
         yield Person(cluster.kubeconfig, namespace)
@@ -41,7 +42,7 @@ async def test_events_of_object_include_those_of_its_children(person):
     shown = await person.sees("events", "js", "app-books")
     assert "FailedScheduling" in shown, shown
     assert shown.splitlines()[0].split() == ["LAST", "TYPE", "REASON", "OBJECT", "MESSAGE"]
-    assert about(shown) == {"deployment", "replicaset", "pod"}, shown
+    assert about(shown) == {"jsonserver", "deployment", "replicaset", "pod"}, shown
     everything = await person.sees("events")
     assert "FailedScheduling" in everything
     as_json = json.loads(await person.sees("events", "js/app-books", "-o", "json"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quintet.inspect.doc_pages import find_page
 from quintet.inspect.events import event_document, event_row, sort_by_time
+from quintet.inspect.reasons import find_page, find_reason
 from quintet.inspect.status import Rating, rate_condition, status_remarks
 from quintet.inspect.tables import align_columns, format_age, single_line
 
@@ -59,8 +59,9 @@ def build_explanation(
     last = tuple(sort_by_time(events)[-MAX_EVENTS:])
     steps = (
         *_steps_from_metadata(about, controller, waits),
-        *_steps_from_conditions(chain),
+        *_steps_from_messages(chain),
         *_steps_from_children(about, troubled),
+        *_documented_steps(about, chain),
         *_pages_of_conditions(about, chain),
     )
     return Explanation(about, chain, troubled, last, tuple(dict.fromkeys(steps)))
@@ -84,11 +85,18 @@ def _first_cause(chain: Sequence[Condition]) -> Sequence[Condition]:
     return ([each for each in chain if rate_condition(each) is Rating.BAD] or list(chain))[:1]
 
 
-def _steps_from_conditions(chain: Sequence[Condition]) -> Iterable[str]:
+def _steps_from_messages(chain: Sequence[Condition]) -> Iterable[str]:
     for condition in _first_cause(chain):
-        step = condition.message.partition(_NEXT)[2]
-        if step:
+        if step := condition.message.partition(_NEXT)[2]:
             yield step
+
+
+def _documented_steps(about: ObjectStatus, chain: Sequence[Condition]) -> Iterable[str]:
+    """Yield what the documentation says of the reason, unless the message has its own next step."""
+    for condition in _first_cause(chain):
+        entry = find_reason(about.kind, condition.reason, condition.type)
+        if entry and entry.action and _NEXT not in condition.message:
+            yield entry.action
 
 
 def _pages_of_conditions(about: ObjectStatus, chain: Sequence[Condition]) -> Iterable[str]:

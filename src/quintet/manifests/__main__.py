@@ -7,7 +7,9 @@ from pathlib import Path
 
 from quintet.apis.resources import CustomResource
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES, Component
+from quintet.kinds import all_kinds
 from quintet.manifests.files import differences, generate, write
+from quintet.manifests.reasons import reason_files
 
 
 def main(
@@ -23,6 +25,8 @@ def main(
     parser.add_argument("--root", type=Path, default=Path.cwd(), help="the root of the repository")
     options = parser.parse_args(arguments)
     files = generate(declared, components)
+    if components:
+        files |= reason_files(options.root, {each.name: Path(each.docs_page) for each in all_kinds()})
     if not options.check:
         for path in write(options.root, files):
             sys.stdout.write(f"{'wrote' if path in files else 'removed'} {path}\n")
