@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.background import run_in_background
+from kit.cli.quintet import apply
 from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.faults.proxy import Before, FaultProxy, anything, matching
@@ -149,7 +150,7 @@ async def test_object_deleted_during_write_is_recreated_without_error_status(
 
 
 async def test_removed_controller_loses_workload_and_permissions_but_no_user_object(
-    operator, api: Api, client: Client, namespace
+    operator, cluster, api: Api, client: Client, namespace
 ):
     await apply_quintet(api, controllers=["checkup", "jsonserver"])
     await wait_until_settled(client)
@@ -166,11 +167,19 @@ async def test_removed_controller_loses_workload_and_permissions_but_no_user_obj
 
     async def assert_gone() -> None:
         left = {resource.plural: await list_owned(api, resource.path(namespace)) for resource in OWNED}
-        assert not [name for names in left.values() for name in names if "jsonserver" in name], left
+        found = {name for names in left.values() for name in names if "jsonserver" in name}
+        assert found == {"jsonserver-without-controller.quintet.dev"}, left
 
     await eventually(assert_gone, within=60)
     assert await exists(api, f"{servers}/app-kept")
     assert await exists(api, f"{CRDS}/jsonservers.example.com")
+
+    def assert_warned() -> None:
+        body["metadata"]["name"] = "app-new"
+        done = apply(cluster, namespace, body)
+        assert "no jsonserver controller runs" in done.stderr, done
+
+    await eventually(assert_warned, within=60)
 
 
 async def test_deleting_quintet_deletes_its_owned_objects_and_keeps_crds(

@@ -49,13 +49,14 @@ def by_service(
     port: int = PORT,
     name: str = NAME,
     owner: OwnerReference | None = None,
+    namespace_selector: JsonObject | None = None,
 ) -> Webhooks:
     """Return webhooks behind a Service, with self-signed certificates in a Secret that all replicas share.
 
     `name` is that of the configurations, and part of the Secret's; `owner` owns the Secret.
     """
     store = SecretStore(client, ObjectKey(service.namespace, secret_name(name)), owner)
-    endpoint = WebhookEndpoint(at=ServiceTarget(*service), name=name)
+    endpoint = WebhookEndpoint(at=ServiceTarget(*service), name=name, namespace_selector=namespace_selector)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port),
         SelfSignedCertificates(store, service_hosts(*service)),
@@ -102,6 +103,7 @@ def by_files(
     certificate: str = "",
     port: int = PORT,
     name: str = NAME,
+    namespace_selector: JsonObject | None = None,
 ) -> Webhooks:
     """Return webhooks behind a Service, with certificates that somebody else renews in a folder.
 
@@ -110,7 +112,12 @@ def by_files(
     """
     registration = None
     if service is not None:
-        endpoint = WebhookEndpoint(at=ServiceTarget(*service), name=name, inject_ca_from=certificate)
+        endpoint = WebhookEndpoint(
+            at=ServiceTarget(*service),
+            name=name,
+            inject_ca_from=certificate,
+            namespace_selector=namespace_selector,
+        )
         registration = Registration(leading, endpoint, admissions)
     return Webhooks(
         AdmissionServer(admissions, clock, port=port),

@@ -88,6 +88,13 @@ def configurations(
     return desired
 
 
+def select_namespaces(names: Iterable[str]) -> JsonObject | None:
+    """Return a selector of the namespaces with these names; None, for all, if there are no names."""
+    values = sorted(names)
+    label = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": values}
+    return {"matchExpressions": [label]} if values else None
+
+
 def _webhook(endpoint: WebhookEndpoint, verb: str, admission: Admission, bundle: bytes | None) -> JsonObject:
     resource = admission.resource
     client = endpoint.at.client_config(f"/{verb}/{admission.path}")

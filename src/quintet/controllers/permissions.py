@@ -14,6 +14,9 @@ class Permission:
     verbs: tuple[str, ...]
     why: str
     names: tuple[str, ...] = ()
+    everywhere: bool = False
+    """Whether it is granted in the whole cluster even if the controller watches some namespaces only: for
+    cluster-scoped types, and to remove a finalizer in a namespace whose Roles are already deleted."""
 
 
 @dataclass(frozen=True, slots=True)

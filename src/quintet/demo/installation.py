@@ -10,9 +10,9 @@ from quintet import __version__
 from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.suite import CONTROLLERS, QUINTETS
 from quintet.clock import SystemClock
-from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS
+from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS, NAMESPACES
 from quintet.install import operations
-from quintet.install.installer import NAMESPACES, Installer, UserObjects
+from quintet.install.installer import Installer, UserObjects
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
@@ -80,7 +80,9 @@ class DemoInstallation:
     async def install(self, controllers: Sequence[str]) -> Quintet:
         """Install the operator and wait for its controllers, with one pod each."""
         there = await self._quiet.find_quintet()
-        running = controllers if there is None else [str(name) for name in there.spec.controllers]
+        running = list(controllers)
+        if there is not None:
+            running = list(CONTROLLERS) if there.spec.controllers is None else list(there.spec.controllers)
         spec = quintet_spec(running, controllers)
         count = len(operations.objects(QUINTET, spec))
         self._say(f"installing Quintet {__version__}: {count} objects")

@@ -16,7 +16,14 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
-from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, SELECTOR, key_of
+from quintet.controllers.suite.decide.installation import (
+    BY_KIND,
+    CRDS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    SELECTOR,
+    key_of,
+)
 from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.controllers.suite.decide.status import Reason
 from quintet.kube.errors import NotFound
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
     from quintet.manifests.installation import Flavour
 
 MANAGER = "quintet-install"
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 QUINTET_KEY = ObjectKey("", NAME)
 _PAUSE = 0.5
 _RETRY_SECONDS = 15.0

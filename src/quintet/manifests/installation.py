@@ -20,16 +20,20 @@ from quintet.controllers.suite.decide.installation import (
     Installation,
     Installer,
     Part,
+    Scope,
 )
+from quintet.controllers.suite.decide.scope import find_scope
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.discovery import PORT as DISCOVERY
-from quintet.manifests.policy import policies
+from quintet.manifests.policy import policies, warnings
 from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, ProcessManifest
 from quintet.manifests.rbac import (
     SYSTEM_NAMESPACE,
     component_rules,
+    namespace_roles,
     process_rules,
+    scoped_rules,
     service_account_with_roles,
 )
 
@@ -79,18 +83,23 @@ def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> In
     """Return a function that maps a spec to the objects of an installation."""
     offered = {each.name: each for each in flavour.offered_components(components)}
 
-    def install(spec: QuintetSpec, images: Images) -> Installation:
-        asked = [str(name) for name in spec.controllers] or list(offered)
-        chosen = [component for name, component in offered.items() if name in asked]
+    def install(spec: QuintetSpec, images: Images, scope: Scope | None = None) -> Installation:
+        scope = scope or find_scope(spec, None)
+        asked = list(offered) if spec.controllers is None else [str(name) for name in spec.controllers]
+        selected = [component for name, component in offered.items() if name in asked]
+        # Nothing runs while the selector matches no namespace.
+        chosen = selected if scope.everywhere or scope.namespaces else []
         groups = [[each] for each in chosen] if spec.topology is Topology.SEPARATE else [chosen]
-        requirements = [requirement for component in chosen for requirement in component.user_requirements]
+        idle = [component for component in offered.values() if component not in chosen]
+        requirements = [requirement for component in selected for requirement in component.user_requirements]
+        rules = [*policies(requirements), *warnings(idle, chosen, scope)]
         return Installation(
             definitions=tuple(
                 _with_managed_by_label(custom_resource_definition(kind))
-                for kind in (OWN_KIND, *_kinds(chosen))
+                for kind in (OWN_KIND, *_kinds(selected))
             ),
-            policies=tuple(_with_managed_by_label(each) for each in policies(requirements)),
-            parts=tuple(_part(group, spec, images, flavour) for group in groups if group),
+            policies=tuple(map(_with_managed_by_label, rules)),
+            parts=tuple(_part(group, spec, images, flavour, scope) for group in groups if group),
             unknown=tuple(name for name in asked if name not in offered),
         )
 
@@ -112,7 +121,9 @@ def _with_managed_by_label(body: JsonObject) -> JsonObject:
     return {**body, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **_MANAGED}}}
 
 
-def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour: Flavour) -> Part:
+def _part(
+    group: Sequence[Component], spec: QuintetSpec, images: Images, flavour: Flavour, scope: Scope
+) -> Part:
     names = tuple(component.name for component in group)
     alone = spec.topology is Topology.SEPARATE
     name = flavour.part.format(names[0]) if alone else flavour.whole
@@ -122,7 +133,7 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
         name=name,
         namespace=flavour.namespace,
         image=image,
-        args=tuple(_args(name, group, spec, tuning)),
+        args=tuple(_args(name, group, spec, tuning, scope)),
         replicas=tuning.replicas or spec.replicas,
         resources=_resources(spec, tuning),
         variables=dict(_variables(names, spec, image)),
@@ -131,16 +142,25 @@ def _part(group: Sequence[Component], spec: QuintetSpec, images: Images, flavour
         discovery=any(component.has_server for component in group),
         progress_seconds=flavour.progress_seconds,
     )
-    rules = [*component_rules(group), *cluster_rules(name, create=False)]
-    made = [
-        _with_managed_by_label(each)
-        for each in service_account_with_roles(name, flavour.namespace, rules, process_rules(name))
-    ]
+    made = [_with_managed_by_label(each) for each in _permissions(name, group, flavour.namespace, scope)]
     made += processes.webhook_configurations(process)
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:
         made.append(processes.network_policy(process))
     return Part(name, names, tuple(made), processes.deployment(process))
+
+
+def _permissions(name: str, group: Sequence[Component], home: str, scope: Scope) -> list[JsonObject]:
+    """Return the ServiceAccount of a process with its roles: in the whole cluster, or in some namespaces."""
+    inside: list[JsonObject] = []
+    if scope.everywhere:
+        cluster = component_rules(group)
+    else:
+        cluster, inside = scoped_rules(group)
+    cluster = [*cluster, *cluster_rules(name, create=False)]
+    made = service_account_with_roles(name, home, cluster, process_rules(name))
+    there = [each for each in scope.namespaces if each not in scope.missing]
+    return [*made, *namespace_roles(name, made[0], there, inside)]
 
 
 def _tuning(spec: QuintetSpec, name: str) -> Tuning:
@@ -156,7 +176,9 @@ def _resources(spec: QuintetSpec, tuning: Tuning) -> dict[str, dict[str, str]]:
     return {"requests": dict(chosen.requests), "limits": dict(chosen.limits)}
 
 
-def _args(name: str, group: Sequence[Component], spec: QuintetSpec, tuning: Tuning) -> Iterator[str]:
+def _args(
+    name: str, group: Sequence[Component], spec: QuintetSpec, tuning: Tuning, scope: Scope
+) -> Iterator[str]:
     names = [component.name for component in group]
     yield "run"
     yield f"--controllers={','.join(names)}"
@@ -165,8 +187,8 @@ def _args(name: str, group: Sequence[Component], spec: QuintetSpec, tuning: Tuni
     yield f"--log-level={(tuning.log_level or spec.log_level).lower()}"
     if any(component.has_server for component in group):
         yield f"--discovery-address=0.0.0.0:{DISCOVERY}"
-    if spec.namespaces:
-        yield f"--namespace={spec.namespaces[0]}"
+    if not scope.everywhere:
+        yield f"--namespace={','.join(scope.namespaces)}"
     if tuning.workers is not None:
         yield f"--workers={tuning.workers}"
     if "eventing" in names:

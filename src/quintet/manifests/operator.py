@@ -10,7 +10,7 @@ from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.resources import CustomResource
 from quintet.apis.suite import NAME, QUINTET, QuintetSpec, Topology
 from quintet.components import Component
-from quintet.controllers.suite.decide.installation import CRDS, OWNED, key_of
+from quintet.controllers.suite.decide.installation import ALL_NAMESPACES, CRDS, OWNED, Scope, key_of
 from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition
@@ -29,6 +29,8 @@ from quintet.manifests.rbac import (
 )
 from quintet.manifests.union import union
 
+_ANY_NAMESPACE = "*"
+"""Stands for a namespace that controllers watch: their Roles there have the same names everywhere."""
 _BY_TYPE, _BY_NAME = ["list", "watch", "create"], ["get", "patch", "delete"]
 
 
@@ -93,23 +95,31 @@ def operator_rules(
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """Return the rules of the operator's ClusterRole, and of the Role in its own namespace."""
     created = _created_objects(components, flavour)
+    at_home = [each for each in created if key_of(each).namespace in ("", flavour.namespace)]
+    elsewhere = [each for each in created if each not in at_home]
     cluster = [
         *map(policy_rule, PERMISSIONS),
         *_role_rules(created, "ClusterRole"),
-        *_management_rules(created, namespaced=False),
+        *_role_rules(elsewhere, "Role"),
+        *_management_rules(at_home, namespaced=False),
+        *_management_rules(elsewhere, namespaced=True),
     ]
     names = sorted({key_of(each).name for each in created if each["kind"] == CRDS.kind})
     cluster.append(_verbs(CRDS, ["get", "patch"], names))
     cluster.append(_verbs(CRDS, _BY_TYPE))
-    own = [*_role_rules(created, "Role"), *_management_rules(created, namespaced=True)]
+    own = [*_role_rules(at_home, "Role"), *_management_rules(at_home, namespaced=True)]
     own += lease_rules(flavour.operator, *flavour.instances(components))
     return union(cluster), union(own)
 
 
 def _created_objects(components: Sequence[Component], flavour: Flavour) -> list[JsonObject]:
-    """Return the objects of all topologies, so that changing it needs no other permissions."""
+    """Return the objects of all topologies and scopes, so that changing them needs no other permissions."""
     install = installer(components, flavour)
-    installations = [install(QuintetSpec(topology=topology), {}) for topology in Topology]
+    scopes = (ALL_NAMESPACES, Scope(everywhere=False, namespaces=(_ANY_NAMESPACE,)))
+    installations = [
+        install(QuintetSpec(topology=topology), {}, scope) for topology in Topology for scope in scopes
+    ]
+    installations.append(install(QuintetSpec(controllers=()), {}))
     return [each for installation in installations for each in objects(installation)]
 
 

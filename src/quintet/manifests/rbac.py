@@ -26,8 +26,17 @@ def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
 
 
 def component_rules(components: Iterable[Component]) -> list[JsonObject]:
-    """Return the rules of the ClusterRole that these controllers need."""
+    """Return the rules of the ClusterRole that these controllers need to watch all namespaces."""
     return [policy_rule(permission) for component in components for permission in component.permissions]
+
+
+def scoped_rules(components: Iterable[Component]) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return the rules of the ClusterRole and of the Roles of controllers that watch some namespaces."""
+    declared = [permission for component in components for permission in component.permissions]
+    cluster = [policy_rule(each) for each in declared if each.everywhere]
+    # To remove a finalizer in a namespace that is being deleted: its Roles may be deleted first.
+    cluster.append({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]})
+    return cluster, [policy_rule(each) for each in declared if not each.everywhere]
 
 
 def process_rules(name: str) -> list[JsonObject]:
@@ -52,6 +61,26 @@ def service_account_with_roles(
         _binding("ClusterRoleBinding", name, subject),
         _role("Role", name, own, namespace),
         _binding("RoleBinding", name, subject, namespace),
+    ]
+
+
+def namespace_roles(
+    name: str, account: JsonObject, namespaces: Iterable[str], rules: list[JsonObject]
+) -> list[JsonObject]:
+    """Return a Role with its binding in each of the namespaces that a process watches."""
+    role = f"{name}-namespaced"
+    subject = {
+        "kind": account["kind"],
+        "name": account["metadata"]["name"],
+        "namespace": account["metadata"]["namespace"],
+    }
+    return [
+        body
+        for namespace in namespaces
+        for body in (
+            _role("Role", role, rules, namespace),
+            _binding("RoleBinding", role, subject, namespace),
+        )
     ]
 
 

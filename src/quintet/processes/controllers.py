@@ -142,25 +142,36 @@ def _webhooks(
     mode = options.webhooks if options.webhooks != "auto" else ("service" if config.in_pod() else "off")
     if mode == "off":
         return None
-    from quintet.admission import modes  # needs 10 MB more memory for certificates
+    # These need 10 MB more memory for certificates.
+    from quintet.admission import modes
+    from quintet.admission.registration import select_namespaces
 
-    match mode:
-        case "service":
-            return modes.by_service(
-                admissions, client, manager.client, clock, service=service, port=port, name=name, owner=owner
-            )
-        case "url":
-            return modes.by_url(admissions, client, clock, host=options.webhook_host, port=port)
-        case "files":
-            certificate = options.inject_ca_from
-            return modes.by_files(
-                admissions,
-                manager.client,
-                clock,
-                folder=options.webhook_certificates,
-                service=service if certificate else None,
-                certificate=certificate,
-                port=port,
-                name=name,
-            )
-    return None
+    selector = select_namespaces(options.namespaces)
+    if mode == "url":
+        return modes.by_url(
+            admissions, client, clock, host=options.webhook_host, port=port, namespace_selector=selector
+        )
+    if mode == "service":
+        return modes.by_service(
+            admissions,
+            client,
+            manager.client,
+            clock,
+            service=service,
+            port=port,
+            name=name,
+            owner=owner,
+            namespace_selector=selector,
+        )
+    certificate = options.inject_ca_from
+    return modes.by_files(
+        admissions,
+        manager.client,
+        clock,
+        folder=options.webhook_certificates,
+        service=service if certificate else None,
+        certificate=certificate,
+        port=port,
+        name=name,
+        namespace_selector=selector,
+    )

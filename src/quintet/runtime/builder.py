@@ -78,10 +78,12 @@ class Builder(Generic[T]):
         state: Callable[[V], S] = lambda view: None,  # type: ignore[assignment, return-value]
         labels: str = "",
         is_relevant: Predicate[Child[S]] | None = None,
+        everywhere: bool = False,
     ) -> Store[Child[S]]:
         """Watch children of this type; a change to one requeues its owner.
 
-        With `is_relevant`, only changes for which it returns True: it takes the old and the new state.
+        With `is_relevant`, only changes for which it returns True: it takes the old and the new state. With
+        `everywhere`, in all namespaces, whichever the process watches.
         """
         decode = decoder(view)
         shrink = project(self.resource, self.client.field_manager, state)
@@ -89,6 +91,7 @@ class Builder(Generic[T]):
             resource,
             lambda raw: shrink(decode(raw)),
             labels=labels,
+            everywhere=everywhere,
             metadata_only=view is View,
         )
         store: Store[Child[S]] = Store()

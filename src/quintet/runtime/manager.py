@@ -77,7 +77,8 @@ class Manager:
 
         If the server refuses a watch of a controller, only this controller waits.
         """
-        namespaces = (self.namespaces if selection.resource.namespaced else ()) or ("",)
+        scoped = selection.resource.namespaced and not selection.everywhere
+        namespaces = (self.namespaces if scoped else ()) or ("",)
         for namespace in namespaces:
             chosen = replace(selection, namespace=namespace)
             watch = Watch(self.client, chosen, store, self.clock, self._timeouts)

@@ -20,7 +20,8 @@ from quintet.apis.meta import Condition, Object, ObjectKey, Resource, find_condi
 from quintet.apis.steering import SUSPENDED, suspended
 from quintet.clock import Clock
 from quintet.kube.client import Client
-from quintet.kube.errors import KubeError
+from quintet.kube.errors import Forbidden, KubeError
+from quintet.kube.namespaces import is_namespace_deleted
 from quintet.runtime import conditions, finalizers
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.cache import Store
@@ -244,7 +245,13 @@ class Reconciler(Generic[T]):
         return outcome
 
     async def _finalize(self, obj: T, context: Context[T]) -> Outcome:
-        outcome = await self._kind.finalize(obj, context)
+        try:
+            outcome = await self._kind.finalize(obj, context)
+        except Forbidden:
+            # Our Role was deleted with the namespace, which deletes the children as well.
+            if not await is_namespace_deleted(self._client, obj.metadata.namespace):
+                raise
+            outcome = None
         if outcome is None:
             await finalizers.remove(self._client, self._resource, obj, self._kind.finalizer)
             return Outcome()

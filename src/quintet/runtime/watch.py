@@ -66,6 +66,8 @@ class Selection(Generic[C]):
     namespace: str = ""
     labels: str = ""
     fields: str = ""
+    everywhere: bool = False
+    """Whether to watch all namespaces, whichever the process watches."""
     metadata_only: bool = False
     """Whether the server sends only metadata: a ConfigMap may hold a mebibyte that nobody reads."""
 

@@ -5,7 +5,7 @@ import pytest
 
 from quintet.apis.suite import QuintetSpec
 from quintet.components import COMPONENTS
-from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, key_of
+from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, Scope, key_of
 from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
 from quintet.manifests.manager import manager
 from quintet.manifests.operator import operator, operator_rules, quintet_object
@@ -120,7 +120,94 @@ def test_only_selected_controllers_are_installed():
         "quintets.quintet.dev",
         "checkups.kiagnose.io",
     }
-    assert all(key_of(body).name.startswith("checkup-") for body in made.policies)
+    denying = [
+        body["spec"]["policyName"]
+        for body in of_kind("ValidatingAdmissionPolicyBinding", made.policies)
+        if body["spec"]["validationActions"] == ["Deny"]
+    ]
+    assert denying
+    assert all(name.startswith("checkup-") for name in denying)
+
+
+def test_empty_list_of_controllers_installs_none():
+    made = installed(controllers=[])
+    assert made.parts == ()
+    assert made.unknown == ()
+
+
+def warned_kinds(made):
+    """Return the resources that each policy with the action Warn applies to, and where."""
+    warning = {
+        body["spec"]["policyName"]
+        for body in of_kind("ValidatingAdmissionPolicyBinding", made.policies)
+        if body["spec"]["validationActions"] == ["Warn"]
+    }
+    return {
+        resource: body["spec"]["matchConstraints"].get("namespaceSelector")
+        for body in of_kind("ValidatingAdmissionPolicy", made.policies)
+        if key_of(body).name in warning
+        for rule in body["spec"]["matchConstraints"]["resourceRules"]
+        for resource in rule["resources"]
+    }
+
+
+def test_kinds_without_controller_have_a_warning_policy():
+    found = warned_kinds(installed(controllers=["checkup", "jsonserver"]))
+    assert found == dict.fromkeys(
+        ["eventingbackends", "subscriptions", "statefulclusters", "casconfigs"], None
+    )
+    assert warned_kinds(installed()) == {}
+
+
+SCOPED = Scope(everywhere=False, namespaces=("shop", "team-a", "gone"), missing=("gone",))
+
+
+def test_controllers_of_some_namespaces_get_roles_there_only():
+    for topology in ("Separate", "Combined"):
+        made = installer(ALL)(msgspec.convert({"topology": topology}, QuintetSpec), {}, SCOPED)
+        for each in made.parts:
+            assert "--namespace=shop,team-a,gone" in container(each)["args"]
+            roles = {key_of(body) for body in of_kind("Role", each.objects)}
+            assert {key.namespace for key in roles} == {"quintet-system", "shop", "team-a"}
+            bound = {key_of(body).namespace for body in of_kind("RoleBinding", each.objects)}
+            assert bound == {"quintet-system", "shop", "team-a"}
+            (cluster,) = of_kind("ClusterRole", each.objects)
+            namespaced = {"pods", "configmaps", "deployments", "services", "jobs", "roles", "serviceaccounts"}
+            assert namespaced.isdisjoint(resource for _, resource, _, _ in grants(cluster["rules"]))
+
+
+def test_roles_of_some_namespaces_grant_what_the_cluster_role_of_all_grants():
+    everywhere, scoped = installed().parts, installer(ALL)(QuintetSpec(), {}, SCOPED).parts
+    for whole, part_ in zip(everywhere, scoped, strict=True):
+        (want,) = of_kind("ClusterRole", whole.objects)
+        roles = of_kind("ClusterRole", part_.objects) + [
+            body for body in of_kind("Role", part_.objects) if key_of(body).namespace == "shop"
+        ]
+        found = {each for body in roles for each in grants(body["rules"])}
+        assert found - set(grants(want["rules"])) <= {("", "namespaces", "get", "")}
+        assert set(grants(want["rules"])) <= found
+
+
+def test_objects_outside_of_watched_namespaces_have_a_warning_policy():
+    found = warned_kinds(installer(ALL)(QuintetSpec(), {}, SCOPED))
+    (selector,) = {str(each): each for each in found.values()}.values()
+    assert selector == {
+        "matchExpressions": [
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": ["shop", "team-a", "gone"],
+            }
+        ]
+    }
+    assert len(found) == 6
+
+
+def test_selector_without_match_runs_no_controller():
+    nothing = Scope(everywhere=False)
+    made = installer(ALL)(QuintetSpec(), {}, nothing)
+    assert made.parts == ()
+    assert len(warned_kinds(made)) == 6
 
 
 def test_unknown_controller_is_reported():
@@ -192,10 +279,12 @@ class TestOperator:
         cluster, own = (set(grants(rules)) for rules in operator_rules(ALL, flavour))
         for topology in ("Separate", "Combined"):
             made = objects(installed(flavour, topology=topology))
+            made += objects(installed(flavour, topology=topology, namespaces=["shop"]))
             for kind, held in (("ClusterRole", cluster), ("Role", cluster | own)):
                 for role in of_kind(kind, made):
+                    here = cluster if key_of(role).namespace == "shop" else held
                     for group, resource, verb, name in grants(role["rules"]):
-                        assert {(group, resource, verb, name), (group, resource, verb, "")} & held, role
+                        assert {(group, resource, verb, name), (group, resource, verb, "")} & here, role
 
     def test_operator_cannot_escalate_permissions_or_delete_crds(self, flavour):
         for rules in operator_rules(ALL, flavour):

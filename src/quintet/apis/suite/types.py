@@ -5,19 +5,22 @@ kind has no webhook.
 """
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from msgspec import Meta, defstruct, field
 
 from quintet import kinds
+from quintet.apis import labels
 from quintet.apis.eventingbackend.types import ConfigErrors
-from quintet.apis.markers import DEFAULTED, SET, Rule, list_map
+from quintet.apis.markers import ATOMIC, DEFAULTED, SET, Rule, list_map
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
 from quintet.apis.wellknown import Conditions
 
 QUINTETS: Final = Resource("quintet.dev", "v1alpha1", "Quintet", "quintets", namespaced=False)
 NAME: Final = "quintet"
+MOST_NAMESPACES: Final = 64
+"""Every namespace costs each controller one watch per type."""
 
 
 CONTROLLERS: Final = kinds.component_names()
@@ -53,6 +56,7 @@ class NetworkPolicies(StrEnum):
 Quantity = Annotated[str, Meta(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 Image = Annotated[str, Meta(max_length=512)]
 Network = Annotated[str, Meta(max_length=64)]
+ControllerNames = Annotated[tuple[ControllerName, ...], SET, Meta(max_length=len(CONTROLLERS))]
 Replicas = Annotated[int, Meta(ge=1, le=5)]
 Workers = Annotated[int, Meta(ge=1, le=64)]
 
@@ -144,27 +148,90 @@ else:
     )
 
 
+LabelKey = Annotated[str, Meta(max_length=317)]
+LabelValue = Annotated[str, Meta(max_length=63)]
+
+
+class LabelOperator(StrEnum):
+    """How a requirement compares a label."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelRequirement(Struct, frozen=True):
+    """One requirement of a label selector."""
+
+    key: Annotated[LabelKey, Meta(description="The label.")]
+    operator: Annotated[LabelOperator, Meta(description="How the label is compared with the values.")]
+    values: Annotated[
+        tuple[LabelValue, ...],
+        ATOMIC,
+        Meta(description="The values for In and NotIn; empty for Exists and DoesNotExist.", max_length=64),
+    ] = ()
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need values, Exists and DoesNotExist have none",
+        ),
+    )
+
+
+class NamespaceSelector(Struct, frozen=True):
+    """A label selector of namespaces."""
+
+    match_labels: Annotated[
+        dict[str, LabelValue], Meta(description="Labels with these values.", max_length=64)
+    ] = field(default_factory=dict)
+    match_expressions: Annotated[
+        tuple[LabelRequirement, ...], ATOMIC, Meta(description="Further requirements.", max_length=64)
+    ] = ()
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.matchLabels) && size(self.matchLabels) > 0) "
+            "|| (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+            "an empty selector would match all namespaces; leave it out instead",
+        ),
+    )
+
+    def matches(self, found: dict[str, str]) -> bool:
+        """Return whether a namespace with these labels is selected."""
+        requirements = (
+            labels.Requirement(each.key, each.operator, each.values) for each in self.match_expressions
+        )
+        return labels.matches(labels.Selector(self.match_labels, tuple(requirements)), found)
+
+
 class QuintetSpec(Struct, frozen=True):
     """The desired controllers and their settings."""
 
     controllers: Annotated[
-        tuple[ControllerName, ...],
-        SET,
+        ControllerNames | None,
         Meta(
-            description="The controllers to run. Defaults to all controllers of this version. Removing one "
-            "from the list deletes its Deployment and its permissions, but not its CRDs and not the objects "
-            "of users.",
-            max_length=len(CONTROLLERS),
+            description="The controllers to run. Defaults to all controllers of this version; an empty list "
+            "runs none. Removing one from the list deletes its Deployment and its permissions, but not its "
+            "CRDs and not the objects of users.",
         ),
-    ] = ()
+    ] = None
     namespaces: Annotated[
         tuple[Annotated[str, Meta(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")], ...],
         SET,
         Meta(
-            description="The namespace that the controllers watch, at most one. Defaults to all namespaces.",
-            max_length=1,
+            description="The namespaces that the controllers watch, in addition to those that "
+            "namespaceSelector selects. Objects in others are not touched, and the controllers have "
+            "permissions in these namespaces only. Defaults to all namespaces.",
+            max_length=MOST_NAMESPACES,
         ),
     ] = ()
+    namespace_selector: Annotated[
+        NamespaceSelector | None,
+        Meta(
+            description="Selects namespaces that the controllers watch, by their labels. A namespace whose "
+            "labels change is added or removed."
+        ),
+    ] = None
     topology: Annotated[
         Topology,
         Meta(

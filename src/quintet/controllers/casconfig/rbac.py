@@ -10,7 +10,7 @@ from quintet.controllers.permissions import OptionalRole, Permission, UserRequir
 
 PERMISSIONS = (
     Permission("openebs.io", ("casconfigs",), ("list", "watch"), "to read the desired state"),
-    Permission("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer"),
+    Permission("openebs.io", ("casconfigs",), ("patch",), "to add and remove the finalizer", everywhere=True),
     Permission("openebs.io", ("casconfigs/status",), ("patch",), "to report the status"),
     Permission(
         "",
@@ -24,6 +24,7 @@ PERMISSIONS = (
         ("namespaces",),
         ("get",),
         "to see whether a namespace is terminating, and its ServiceAccounts with it",
+        everywhere=True,
     ),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )

@@ -15,7 +15,7 @@ _PODS = Resource("", "v1", "Pod", "pods")
 
 PERMISSIONS = (
     Permission("kiagnose.io", ("checkups",), ("list", "watch"), "to read the desired state"),
-    Permission("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer"),
+    Permission("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer", everywhere=True),
     Permission("kiagnose.io", ("checkups/status",), ("patch",), "to report the status"),
     Permission(
         "kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"

@@ -14,7 +14,7 @@ _GROUP = EVENTINGBACKENDS.group
 
 PERMISSIONS = (
     Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to read the desired state"),
-    Permission(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer"),
+    Permission(_GROUP, ("eventingbackends",), ("patch",), "to add and remove the finalizer", everywhere=True),
     Permission(_GROUP, ("eventingbackends/status",), ("patch",), "to report the status"),
     Permission(
         _GROUP, ("eventingbackends/finalizers",), ("update",), "to own children that block its deletion"
@@ -47,6 +47,7 @@ PERMISSIONS = (
         ("get",),
         "to refuse backends that point at the API server",
         names=("kubernetes",),
+        everywhere=True,  # in the namespace `default`
     ),
 )
 

@@ -6,7 +6,9 @@ from quintet.controllers.permissions import Permission, UserRequirement
 
 PERMISSIONS = (
     Permission("example.com", ("jsonservers",), ("list", "watch"), "to read the desired state"),
-    Permission("example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer"),
+    Permission(
+        "example.com", ("jsonservers",), ("patch",), "to add and remove the finalizer", everywhere=True
+    ),
     Permission("example.com", ("jsonservers/status",), ("patch",), "to report the status"),
     Permission(
         "example.com", ("jsonservers/finalizers",), ("update",), "to own children that block its deletion"

@@ -25,9 +25,19 @@ PERMISSIONS = (
         "the history of templates",
     ),
     Permission("policy", ("poddisruptionbudgets",), ("list",), "to name the budget that blocks an eviction"),
-    Permission("", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached"),
-    Permission("storage.k8s.io", ("storageclasses",), ("get",), "to see whether a claim waits for its pod"),
-    Permission("", ("nodes",), ("list",), "to see whether the node of a volume still exists"),
+    Permission(
+        "", ("persistentvolumes",), ("get",), "to see whether a volume can still be reached", everywhere=True
+    ),
+    Permission(
+        "storage.k8s.io",
+        ("storageclasses",),
+        ("get",),
+        "to see whether a claim waits for its pod",
+        everywhere=True,
+    ),
+    Permission(
+        "", ("nodes",), ("list",), "to see whether the node of a volume still exists", everywhere=True
+    ),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for users"),
 )
 

@@ -10,7 +10,7 @@ _GROUP = "eventing.kyma-project.io"
 
 PERMISSIONS = (
     Permission(_GROUP, ("subscriptions",), ("list", "watch"), "to read the desired state"),
-    Permission(_GROUP, ("subscriptions",), ("patch",), "to add and remove the finalizer"),
+    Permission(_GROUP, ("subscriptions",), ("patch",), "to add and remove the finalizer", everywhere=True),
     Permission(_GROUP, ("subscriptions/status",), ("patch",), "to report the status"),
     Permission(_GROUP, ("eventingbackends",), ("list", "watch"), "to find the backend of a Subscription"),
     Permission("", ("services",), ("list", "watch"), "to see whether a sink exists"),

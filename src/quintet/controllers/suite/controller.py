@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct, find_condition
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, Struct, find_condition
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
 from quintet.controllers.child_results import is_transient
 from quintet.controllers.suite.crds import (
@@ -21,16 +21,20 @@ from quintet.controllers.suite.crds import (
 from quintet.controllers.suite.decide.installation import (
     CRDS,
     DEPLOYMENTS,
+    IN_WATCHED_NAMESPACES,
+    NAMESPACES,
     OWNED,
     SELECTOR,
     VALIDATING,
     WEBHOOKS,
     Installation,
     Installer,
+    Scope,
     key_of,
     resource_of,
 )
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
+from quintet.controllers.suite.decide.scope import NamespaceInfo, find_scope
 from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import handlers
@@ -78,6 +82,16 @@ class WebhooksView(View, frozen=True):
     webhooks: tuple[Struct, ...] = ()
 
 
+def namespace_of(view: Object) -> NamespaceInfo:
+    """Return what the operator reads of a namespace."""
+    meta = view.metadata
+    return NamespaceInfo(view.key, view.version, meta.labels, meta.deleting)
+
+
+def _changes_scope(old: NamespaceInfo, new: NamespaceInfo) -> bool:
+    return (old.labels, old.deleting) != (new.labels, new.deleting)
+
+
 def rollout_of(view: PartDeploymentView) -> Rollout:
     """Return the progress of a Deployment."""
     containers = view.spec.template.spec.containers
@@ -95,6 +109,7 @@ class _Scope:
     """What one reconcile has found so far."""
 
     quintet: Quintet
+    namespaces: Scope
     made: Installation
     back: dict[str, str]
     failed_images: dict[str, str]
@@ -114,12 +129,14 @@ class SuiteController(ObjectReconciler[Quintet]):
         children: Children,
         definitions: CrdWriter,
         stores: dict[Resource, Store[Child[Any]]],
+        namespaces: Store[NamespaceInfo],
         install: Installer,
         version: str,
     ) -> None:
         self._children = children
         self._definitions = definitions
         self._stores = stores
+        self._namespaces = namespaces
         self._install = install
         self._version = version
 
@@ -145,7 +162,8 @@ class SuiteController(ObjectReconciler[Quintet]):
         return (Event(WARNING if new.status == "True" else NORMAL, new.reason, new.message),)
 
     def _observe(self, quintet: Quintet, consecutive_failures: int) -> _Scope:
-        desired = self._install(quintet.spec, {})
+        namespaces = find_scope(quintet.spec, self._namespaces)
+        desired = self._install(quintet.spec, {}, namespaces)
         rollouts = {}
         for part in desired.parts:
             child = self._stores[DEPLOYMENTS].get(key_of(part.deployment))
@@ -153,8 +171,8 @@ class SuiteController(ObjectReconciler[Quintet]):
                 rollouts[part.name] = child.state
         back = fallbacks(quintet, desired.parts, rollouts)
         images = {name: part.image for part in desired.parts for name in part.controllers if name in back}
-        made = self._install(quintet.spec, back) if back else desired
-        return _Scope(quintet, made, back, images, consecutive_failures, rollouts=rollouts)
+        made = self._install(quintet.spec, back, namespaces) if back else desired
+        return _Scope(quintet, namespaces, made, back, images, consecutive_failures, rollouts=rollouts)
 
     async def _apply_crds(self, scope: _Scope) -> None:
         for body in scope.made.definitions:
@@ -199,7 +217,9 @@ class SuiteController(ObjectReconciler[Quintet]):
         for resource in OWNED:
             for child in self._stores[resource]:
                 ours = child.owner_uid == scope.quintet.metadata.uid
-                if ours and (resource, child.key) not in desired:
+                # What is in a namespace that is being deleted goes with it, after the objects of users.
+                kept = child.key.namespace in scope.namespaces.missing
+                if ours and not kept and (resource, child.key) not in desired:
                     yield resource, child.key
 
     async def _roll_out(self, scope: _Scope) -> None:
@@ -232,6 +252,7 @@ class SuiteController(ObjectReconciler[Quintet]):
             self._unregistered_parts(scope.made),
             scope.back,
             scope.failed_images,
+            scope.namespaces,
         )
         return status_of(scope.quintet, scope.made, seen, self._version)
 
@@ -265,9 +286,14 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
         DEPLOYMENTS: builder.owns(DEPLOYMENTS, PartDeploymentView, state=rollout_of, labels=SELECTOR),
         VALIDATING: builder.owns(VALIDATING, WebhooksView, state=has_webhooks, labels=SELECTOR),
     }
-    stores |= {each: builder.owns(each, labels=SELECTOR) for each in OWNED if each not in stores}
+    for each in OWNED:
+        if each not in stores:
+            stores[each] = builder.owns(each, labels=SELECTOR, everywhere=each.kind in IN_WATCHED_NAMESPACES)
+    namespaces = builder.watches_reduced(
+        NAMESPACES, Object, namespace_of, lambda _: (_ONLY_KEY,), is_relevant=_changes_scope
+    )
     kept = CrdWriter(builder.client, definitions, builder.writes)
-    controller = SuiteController(builder.children, kept, stores, install, version)
+    controller = SuiteController(builder.children, kept, stores, namespaces, install, version)
     builder.build(controller, workers=1)
     return controller
 

@@ -11,5 +11,6 @@ PERMISSIONS = (
     Permission(QUINTETS.group, ("quintets",), ("list", "watch"), "to read the desired state"),
     Permission(QUINTETS.group, ("quintets/status",), ("patch",), "to report the status"),
     Permission(QUINTETS.group, ("quintets/finalizers",), ("update",), "to own what it makes"),
+    Permission("", ("namespaces",), ("list", "watch"), "to find the namespaces that the controllers watch"),
     Permission("events.k8s.io", ("events",), ("create", "patch"), "to record Events for administrators"),
 )

@@ -16,12 +16,20 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet, QuintetSpec
 from quintet.clock import Clock
 from quintet.components import COMPONENTS, Component
-from quintet.controllers.suite.decide.installation import BY_KIND, CRDS, DEPLOYMENTS, OWNED, WEBHOOKS, key_of
+from quintet.controllers.suite.decide.installation import (
+    BY_KIND,
+    CRDS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    OWNED,
+    WEBHOOKS,
+    key_of,
+)
 from quintet.inspect.error_messages import describe_error
 from quintet.install.doctor import health, preflight
 from quintet.install.doctor.findings import FAILED, UNKNOWN, Finding
 from quintet.install.doctor.probes import probe_object
-from quintet.install.installer import MANAGER, NAMESPACES, resource_of
+from quintet.install.installer import MANAGER, resource_of
 from quintet.kube.client import APPLY, PODS, Client
 from quintet.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from quintet.manifests.crd import custom_resource_definition

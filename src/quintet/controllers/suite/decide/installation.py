@@ -1,8 +1,8 @@
 """The objects that an installation consists of."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.apis.suite import QuintetSpec
@@ -16,6 +16,7 @@ _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False
 )
+NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False)
 DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments")
 MUTATING: Final = Resource(
     _ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
@@ -41,6 +42,8 @@ OWNED: Final = (
     DEPLOYMENTS,
 )
 """Types that the operator creates and deletes, in creation order. CRDs are not among them."""
+IN_WATCHED_NAMESPACES: Final = ("Role", "RoleBinding")
+"""Kinds of which there are objects in the namespaces that controllers watch, besides the operator's own."""
 BY_KIND: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (*OWNED, CRDS)}
 
 
@@ -81,10 +84,29 @@ class Installation:
     """Controllers in the spec that this version does not have."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The namespaces that the controllers watch."""
+
+    everywhere: bool = True
+    namespaces: tuple[str, ...] = ()
+    """If not everywhere: the names from the spec and those that its selector matches."""
+    missing: tuple[str, ...] = ()
+    """Those of `namespaces` that do not exist or are being deleted: they cannot have Roles."""
+
+
+ALL_NAMESPACES: Final = Scope()
+
 Images = Mapping[str, str]
 """Images to run instead of the desired ones, by controller, after failed rollouts."""
-Installer = Callable[[QuintetSpec, Images], Installation]
-"""Builds the installation for a spec and fallback images."""
+
+
+class Installer(Protocol):
+    """Builds the installation for a spec, fallback images and the namespaces that the spec selects."""
+
+    def __call__(self, spec: QuintetSpec, images: Images, scope: Scope | None = None) -> Installation:
+        """Return all objects; without `scope`, the namespaces that the spec names exist."""
+        ...
 
 
 def resource_of(body: JsonObject) -> Resource:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from quintet.apis.meta import Condition
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
 from quintet.apis.text import truncate
-from quintet.controllers.suite.decide.installation import Images, Installation, Part
+from quintet.controllers.suite.decide.installation import ALL_NAMESPACES, Images, Installation, Part, Scope
 from quintet.controllers.suite.decide.rollout import Rollout, Rollouts, component
 
 AVAILABLE, PROGRESSING, DEGRADED = "Available", "Progressing", "Degraded"
@@ -19,6 +19,8 @@ class Reason(StrEnum):
 
     ALL_SERVE = "AllControllersServe"
     NOT_SERVING = "ControllersNotServing"
+    NO_NAMESPACES = "NoNamespaces"
+    MISSING_NAMESPACE = "MissingNamespace"
     ROLLING_OUT = "RollingOut"
     REMOVING = "Removing"
     DEFINITIONS = "WaitingForDefinitions"
@@ -57,6 +59,8 @@ class InstallationState:
     """Images that controllers fell back to."""
     failed_images: Images = field(default_factory=dict)
     """Images that failed to roll out, by controller."""
+    scope: Scope = ALL_NAMESPACES
+    """The namespaces that the controllers watch."""
 
 
 def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
@@ -128,6 +132,9 @@ def _available_condition(made: Installation, seen: InstallationState) -> Conditi
         if part.name in seen.unregistered or not seen.rollouts.get(part.name, Rollout()).serving
     ]
     missing += made.unknown
+    if not (seen.scope.everywhere or seen.scope.namespaces):
+        text = "spec.namespaceSelector matches no namespace, so no controller runs"
+        return Condition(AVAILABLE, "False", Reason.NO_NAMESPACES, text)
     if missing:
         return Condition(AVAILABLE, "False", Reason.NOT_SERVING, f"not serving: {', '.join(missing)}")
     return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller is available")
@@ -152,11 +159,18 @@ def _progressing_condition(made: Installation, seen: InstallationState) -> Condi
 
 
 def _degraded_condition(made: Installation, seen: InstallationState) -> Condition:
-    problems = [*seen.problems, *_rollout_problems(made, seen)]
+    problems = [*seen.problems, *_rollout_problems(made, seen), *_missing_namespaces(seen.scope)]
     if not problems:
         return Condition(DEGRADED, "False", Reason.AS_WANTED, "everything matches the spec")
     text = "; ".join(problem.text for problem in problems)
     return Condition(DEGRADED, "True", problems[0].reason, truncate(text, _LONGEST))
+
+
+def _missing_namespaces(scope: Scope) -> Sequence[Problem]:
+    if not scope.missing:
+        return ()
+    text = f"these namespaces do not exist or are being deleted: {', '.join(scope.missing)}"
+    return (Problem(Reason.MISSING_NAMESPACE, text),)
 
 
 def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[Problem]:
