@@ -96,7 +96,7 @@ def node(node_state: Path, before: MachineState) -> Iterator[Cluster]:
     """The cluster with a real node that all tests share; the test of `down` uses it last."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(node_state))
-        started = local.up(CLUSTER, node=True, audited=is_recording())
+        started = local.up(CLUSTER, nodes=1, audited=is_recording())
         yield started
         copy_audit_log(started)
         local.down(CLUSTER)

@@ -8,7 +8,8 @@ from quintet.local.build.packages import find_container_runtime
 from quintet.local.cluster import Cluster
 from quintet.local.images import build
 from quintet.local.images.catalog import Image
-from quintet.local.node import config
+from quintet.local.node.containerd import NAMESPACE
+from quintet.local.node.programs import find_client
 
 HERE = Path(__file__).parent
 WEB = "registry.k8s.io/nginx-slim:0.8"
@@ -27,16 +28,15 @@ class TestImage(Image):
 
 @dataclass(frozen=True)
 class NodeContainerd:
-    """containerd on the node of a cluster, through its client `ctr`."""
+    """containerd on the only node of a cluster, through its client `ctr`."""
 
     cluster: Cluster
 
     def ctr(self, *arguments: str) -> str:
         """Run `ctr` and assert that it succeeds; return its output."""
-        folder = f"/proc/{self.cluster.process('namespace').pid}/ns"
-        enter = ["nsenter", f"--net={folder}/net", f"--mount={folder}/mnt", "--"]
-        program = find_container_runtime(lambda _: None).programs / "ctr"
-        command = [*enter, str(program), "--address", config.SOCKET, "--namespace", "k8s.io", *arguments]
+        (node,) = self.cluster.list_nodes()
+        client = find_client(node, find_container_runtime(lambda _: None))
+        command = [*client.ctr, "--namespace", NAMESPACE, *arguments]
         result = subprocess.run(command, capture_output=True, text=True)
         assert result.returncode == 0, f"ctr {' '.join(arguments)}: {result.stderr}"
         return result.stdout

@@ -3,13 +3,12 @@
 import json
 import re
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from e2e.commands import eventually, kubectl
 from e2e.conftest import COMMAND
 from e2e.machine_state import CLUSTER, MachineState, find_processes_in_networks, processes
 from e2e.node_containerd import NodeContainerd
@@ -24,21 +23,6 @@ pytestmark = pytest.mark.node
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/00-hello/hello.yaml"
 IMAGE = "quintet.local/json-server:0.17.4"
-
-
-def kubectl(node: Cluster, *arguments: str, input: str | None = None) -> str:
-    answer = node.kubectl(*arguments, input=input)
-    assert answer.returncode == 0, f"kubectl {' '.join(arguments)}: {answer.stderr}"
-    return answer.stdout
-
-
-def eventually(
-    check: Callable[[], bool], what: str, seen: Callable[[], str] = str, seconds: float = 60
-) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}; {seen()}"
-        time.sleep(0.2)
 
 
 def assert_nothing_left(state: Path) -> None:
@@ -88,7 +72,7 @@ def send_request(node: Cluster, url: str) -> str:
 
 
 def test_node_is_ready_under_cluster_name(node):
-    assert node.node == f"quintet-{CLUSTER}"
+    assert node.nodes == (f"quintet-{CLUSTER}-1",)
     found = json.loads(kubectl(node, "get", "node", node.node, "-o", "json"))
     ready = {each["type"]: each["status"] for each in found["status"]["conditions"]}["Ready"]
     assert ready == "True"
@@ -97,7 +81,7 @@ def test_node_is_ready_under_cluster_name(node):
 
 def test_second_up_with_node_returns_same_cluster(node, node_state, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
-    assert local.up(CLUSTER, node=True) == node
+    assert local.up(CLUSTER, nodes=1) == node
 
 
 def test_second_up_reloads_changed_image_and_reports_it(node, node_state, monkeypatch):
@@ -105,12 +89,12 @@ def test_second_up_reloads_changed_image_and_reports_it(node, node_state, monkey
     said = []
     # Simulate an image that was built from other source when the node started.
     NodeContainerd(node).tag_image(catalog.PAUSE, catalog.CLUSTER_BASICS)
-    local.up(CLUSTER, node=True, progress=said.append)
+    local.up(CLUSTER, nodes=1, progress=said.append)
     assert [line for line in said if "loaded" in line] == [
         f"reloaded {catalog.CLUSTER_BASICS}, which has changed; running pods keep the old image"
     ]
     said.clear()
-    local.up(CLUSTER, node=True, progress=said.append)
+    local.up(CLUSTER, nodes=1, progress=said.append)
     assert said == []
 
 
@@ -124,7 +108,7 @@ def test_file_system_unmounted_on_machine_is_unmounted_in_node(tmp_path, monkeyp
         subprocess.run(["mount", "--make-shared", str(shared)], check=True)
         stick.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(stick)], check=True)
-        process = local.up("mounts", node=True).process("namespace")
+        process = local.up("mounts", nodes=1).process("namespace-1")
         mounts = Path(f"/proc/{process.pid}/mountinfo")
         held = str(stick) in mounts.read_text()
         subprocess.run(["umount", str(stick)], check=True)
@@ -217,12 +201,30 @@ def test_deleted_claim_deletes_its_volume_and_folder(node):
         "metadata": {"name": "short-lived"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
     }
-    kubectl(node, "apply", "-f", "-", input=json.dumps(claim))
+    container = {
+        "name": "main",
+        "image": catalog.PAUSE,
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "short-lived"}}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "short-lived"},
+        "spec": {"containers": [container], "volumes": volumes},
+    }
+    kubectl(
+        node,
+        "apply",
+        "-f",
+        "-",
+        input=json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim, pod]}),
+    )
     kubectl(node, "wait", "pvc/short-lived", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
     volume = kubectl(node, "get", "pvc", "short-lived", "-o", "jsonpath={.spec.volumeName}")
-    folder = node.directory / "volumes" / volume
+    folder = node.list_nodes()[0].directory / "volumes" / volume
     assert folder.is_dir()
-    kubectl(node, "delete", "pvc", "short-lived")
+    kubectl(node, "delete", "pod/short-lived", "pvc/short-lived", "--grace-period=1")
     eventually(lambda: not folder.exists(), f"{folder} is removed")
     eventually(lambda: node.kubectl("get", "pv", volume).returncode == 1, f"{volume} is deleted")
 
@@ -267,7 +269,7 @@ def test_down_with_node_leaves_no_process_mount_network_cgroup_file_or_setting(
 ):
     copy_audit_log(hello)
     monkeypatch.setenv("XDG_STATE_HOME", str(node_state))
-    local.up(CLUSTER, node=True)  # it runs, unless an earlier round of this test stopped it
+    local.up(CLUSTER, nodes=1)  # it runs, unless an earlier round of this test stopped it
     during = MachineState.read(node_state).added_since(before)
     assert {"processes", "networks", "cgroups", "files"} <= set(during), during
     assert "mounts" not in during, "the node's mounts must be invisible outside its namespace"
@@ -310,7 +312,7 @@ def test_demo_runs_every_kind_and_stops_its_cluster(quintet, state, monkeypatch)
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_demo_on_kubeconfig_cluster_restores_it(quintet, state, monkeypatch):
-    other = local.up("other", node=True)
+    other = local.up("other", nodes=1)
     kinds = "namespaces,crds,clusterroles,clusterrolebindings,validatingwebhookconfigurations"
     everything = ("get", f"{kinds},validatingadmissionpolicies,persistentvolumes", "-A", "-o", "name")
     before = other.kubectl(*everything).stdout
@@ -346,7 +348,7 @@ def test_demo_stopped_by_signal_stops_its_cluster(state, monkeypatch):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["etcd", "containerd", "storage"])
+@pytest.mark.parametrize("moment", ["etcd", "containerd-1", "storage-1"])
 def test_killed_up_with_node_leaves_nothing(tmp_path, monkeypatch, moment):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = MachineState.read(tmp_path)
@@ -369,12 +371,12 @@ def test_killed_up_with_node_leaves_nothing(tmp_path, monkeypatch, moment):
 def test_down_after_containerd_was_killed_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = MachineState.read(tmp_path)
-    cluster = local.up(CLUSTER, node=True)
+    cluster = local.up(CLUSTER, nodes=1)
     kubectl(
         cluster, "run", "orphan", f"--image={IMAGE}", "--restart=Never", "--command", "--", "sleep", "600"
     )
     kubectl(cluster, "wait", "pod/orphan", "--for=condition=Ready", "--timeout=120s")
-    for name in ("kubelet", "containerd", "namespace"):
+    for name in ("kubelet-1", "containerd-1", "namespace-1", "namespace"):
         cluster.process(name).kill()
     assert local.down(CLUSTER)
     eventually(lambda: MachineState.read(tmp_path).added_since(before) == {}, "nothing is left")

@@ -11,7 +11,7 @@ from e2e.checkups import a_checkup, create_checkup_namespace
 from e2e.conftest import COMMAND
 from e2e.kubectl_client import SYSTEM, KubectlClient
 from e2e.node_containerd import NodeContainerd
-from kit.cluster.control_plane import cluster_with_a_node
+from kit.cluster.control_plane import cluster_with_nodes
 from kit.eventually import eventually
 from kit.kinds.jsonservers import a_jsonserver
 from quintet.components import COMPONENTS
@@ -24,7 +24,7 @@ SHOP = "shop"
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster_with_a_node("suite", tmp_path_factory.mktemp("suite")) as started:
+    with cluster_with_nodes("suite", tmp_path_factory.mktemp("suite")) as started:
         yield started
 
 

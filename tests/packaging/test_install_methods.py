@@ -17,7 +17,7 @@ from e2e.kubectl_client import KubectlClient, find_condition
 from e2e.statefulclusters import a_cluster, a_headless_service
 from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
-from kit.cluster.control_plane import cluster_with_a_node
+from kit.cluster.control_plane import cluster_with_nodes
 from kit.cluster.inventory import inventory
 from kit.cluster.node_processes import ResponseCounts, send_requests
 from kit.eventually import eventually, eventually_true
@@ -126,7 +126,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster_with_a_node("ways", tmp_path_factory.mktemp("ways")) as started:
+    with cluster_with_nodes("ways", tmp_path_factory.mktemp("ways")) as started:
         yield started
 
 

@@ -16,7 +16,7 @@ from e2e.kubectl_client import SYSTEM, KubectlClient
 from kit.cli.shell import Shell
 from kit.cluster.admission_load import REFUSED, TAKEN, Reviews, send_reviews
 from kit.cluster.api import Api
-from kit.cluster.control_plane import cluster_with_a_node
+from kit.cluster.control_plane import cluster_with_nodes
 from kit.cluster.inventory import inventory
 from kit.cluster.node_processes import send_requests
 from kit.eventually import NotInTimeError, eventually, eventually_true
@@ -119,7 +119,7 @@ class Administrator:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster_with_a_node("olm", tmp_path_factory.mktemp("olm")) as started:
+    with cluster_with_nodes("olm", tmp_path_factory.mktemp("olm")) as started:
         yield started
 
 

@@ -32,6 +32,7 @@ GROUPS = {
         "demo": Verb("start.demo", "Install Quintet and run one object of each kind."),
         "up": Verb("start.up", "Start an embedded Kubernetes cluster."),
         "down": Verb("start.down", "Stop an embedded cluster and delete its data."),
+        "node": Verb("start.node", "Stop, start, disconnect or connect a node."),
         "build": Verb("start.build", "Build the programs of an embedded cluster."),
         "kubectl": Verb("start.kubectl", "Run kubectl against an embedded cluster."),
         "completion": Verb("start.completion", "Print a shell completion script."),

@@ -54,7 +54,7 @@ def _run_on_embedded_cluster(samples: Sequence[Sample], progress: Progress, *, k
     keep = keep or cluster.load_cluster(NAME) is not None
     started = None
     try:
-        started = cluster.up(NAME, node=with_node, progress=progress.report)
+        started = cluster.up(NAME, nodes=int(with_node), progress=progress.report)
         _run_samples(started, samples, progress, keep=keep)
     except BaseException as error:
         # A failed start has already stopped everything and kept the log that its error names.

@@ -23,17 +23,18 @@ ALREADY_EXISTS = 409
 
 @dataclass(frozen=True)
 class Api:
-    """Client for the API server that listens on a loopback port; `directory` is the cluster's folder."""
+    """Client for the API server at a port of `host`; `directory` is the cluster's folder."""
 
     directory: Path
     port: int
+    host: str = "127.0.0.1"
 
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
         pki = self.directory / "pki"
         context = ssl.create_default_context(cafile=pki / "ca.crt")
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        # Ignore the user's HTTP proxy: the API server listens on loopback.
+        # Ignore the user's HTTP proxy: the API server is on this machine.
         return urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
@@ -44,7 +45,7 @@ class Api:
         Raise OSError if the request fails.
         """
         request = urllib.request.Request(
-            f"https://127.0.0.1:{self.port}{path}",
+            f"https://{self.host}:{self.port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},

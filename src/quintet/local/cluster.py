@@ -27,6 +27,7 @@ from quintet.local.controlplane.ports import free_ports
 from quintet.local.controlplane.start import start_control_plane, wait_until_ready, write_certificates
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.guard import guard_start, read_attempt
+from quintet.local.node.layout import Node, is_of_stopped_node, list_nodes
 from quintet.local.paths import cluster_directory, clusters_directory, hold_lock, write_file
 from quintet.local.process import ManagedProcess, find_processes, wait_until
 from quintet.local.repair import is_removable, repair_cluster
@@ -51,7 +52,7 @@ class ClusterProcess(ManagedProcess):
         self.kill()
         self.start_again()
         late = self.failure
-        if self.name == "etcd" and self.cluster.node is None:
+        if self.name == "etcd" and not self.cluster.nodes:
             wait_until(self.cluster._etcd_healthy, RESTART_SECONDS, lambda: late("does not get ready"))
         else:
             self.cluster.wait_until_ready()
@@ -65,11 +66,17 @@ class Cluster:
     kubeconfig: Path
     server: str
     version: str
-    node: str | None
     directory: Path
     programs: Path
-    # With a node, this address is inside the cluster's network namespace.
+    # With nodes, this address is inside the network namespace of the control plane.
     etcd_url: str
+    nodes: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+
+    @property
+    def node(self) -> str | None:
+        """The name of the first node; None if there is none."""
+        return self.nodes[0] if self.nodes else None
 
     @property
     def ca(self) -> Path:
@@ -86,7 +93,7 @@ class Cluster:
         """The loopback port of the API server."""
         return int(self.server.rpartition(":")[2])
 
-    def summary(self) -> dict[str, str | None]:
+    def summary(self) -> dict[str, str | list[str] | None]:
         """Return the fields that `quintet up -o json` prints."""
         return {
             "name": self.name,
@@ -94,6 +101,7 @@ class Cluster:
             "server": self.server,
             "version": self.version,
             "node": self.node,
+            "nodes": list(self.nodes),
         }
 
     @property
@@ -112,10 +120,16 @@ class Cluster:
         return [self.process(each.name) for each in find_processes(self.directory / "processes")]
 
     def is_healthy(self) -> bool:
-        """Return whether every process runs and the API server is ready."""
-        return all(process.is_alive() for process in self.processes()) and (
+        """Return whether the API server is ready, and every process runs that is not of a stopped node."""
+        nodes = self.list_nodes()
+        expected = [each for each in self.processes() if not is_of_stopped_node(each, nodes)]
+        return all(process.is_alive() for process in expected) and (
             Api(self.directory, self.port).get("/readyz") is not None
         )
+
+    def list_nodes(self) -> list[Node]:
+        """Return the nodes of the cluster, also stopped ones."""
+        return list_nodes(self.directory, len(self.nodes), self.zones)
 
     def wait_until_ready(self) -> None:
         """Wait until the API server is ready."""
@@ -168,26 +182,30 @@ class Cluster:
 def up(
     name: str,
     *,
-    node: bool = False,
+    nodes: int = 0,
+    zones: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
     durable: bool = False,
     audited: bool = False,
     kubernetes: str | None = None,
 ) -> Cluster:
-    """Start the cluster, or return the one that already runs; a failed start leaves nothing behind."""
+    """Start the cluster, or return the one that already runs; a failed start leaves nothing behind.
+
+    Without `nodes`, any number of nodes of a running cluster is accepted.
+    """
     report = progress or (lambda _: None)
-    check = partial(_check, node=node, audited=audited, kubernetes=kubernetes)
+    check = partial(_check, nodes=nodes, zones=tuple(zones), audited=audited, kubernetes=kubernetes)
     try:
         # Report an invalid name, or a running cluster of another version, before a build of ten minutes.
         directory = cluster_directory(name)
         if (found := load_cluster(name)) and found.is_healthy():
             return _refresh(check(found), report)
-        programs = prepare(node=node, progress=report, kubernetes=kubernetes)
-        with hold_lock(_lock(name)):
+        programs = prepare(node=nodes > 0, progress=report, kubernetes=kubernetes)
+        with hold_lock(find_lock(name)):
             if not is_removable(directory):
                 repaired = repair_cluster(directory, load_cluster(name), report)
                 return _refresh(check(repaired), report)
-            return _start(StartOptions(name, programs, node, durable, audited), report)
+            return _start(StartOptions(name, programs, nodes, tuple(zones), durable, audited), report)
     except OSError as error:
         raise explain_os_error(error) from error
     finally:
@@ -198,7 +216,7 @@ def prepare(*, node: bool, progress: Callable[[str], None], kubernetes: str | No
     """Build what the cache lacks for a cluster; return the folder with the Kubernetes programs."""
     find_version(kubernetes)  # report an unknown version before the build
     if node:
-        from quintet.local.node.start import NodeParts, check_requirements
+        from quintet.local.node.parts import NodeParts, check_requirements
 
         check_requirements()
         NodeParts.find(progress)
@@ -212,7 +230,7 @@ def down(name: str, *, only_attempt: str | None = None) -> bool:
     """
     directory = cluster_directory(name)
     try:
-        with hold_lock(_lock(name)):
+        with hold_lock(find_lock(name)):
             existed = directory.exists()
             if existed and only_attempt in (None, read_attempt(name)):
                 remove_cluster(directory)
@@ -241,6 +259,8 @@ def load_cluster(name: str) -> Cluster | None:
         values = {key: value for key, value in stored.items() if key in known}
         for key in ("kubeconfig", "directory", "programs"):
             values[key] = Path(values[key])
+        for key in ("nodes", "zones"):
+            values[key] = tuple(values.get(key, ()))
         return Cluster(**values)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None  # missing, damaged, or written by a version with other fields
@@ -269,33 +289,35 @@ def _attempt_start(options: StartOptions, report: Callable[[str], None]) -> Clus
             directory.mkdir(mode=0o700, parents=True)
             write_host(directory)
             write_file(directory / "attempt", attempt)
-            if options.node:
-                from quintet.local.node.start import start_node
+            nodes: list[Node] = []
+            if options.nodes:
+                from quintet.local.node.start import start_with_nodes
 
-                layout, node_name = start_node(options, directory, report)
+                layout, nodes = start_with_nodes(options, directory, report)
             else:
                 etcd, peer, api = free_ports(3)
                 layout = Layout(directory, programs, etcd, peer, api, api)
                 layout = replace(layout, durable=options.durable, audited=options.audited)
-                node_name = None
                 report(f"starting the control plane of cluster {name}")
                 write_certificates(layout)
                 start_control_plane(layout)
-            return _store(name, layout, node_name)
+            return _store(layout, nodes, options.zones)
         except BaseException as error:
             remove_cluster(directory, keep_logs=isinstance(error, LocalError))
             raise
 
 
-def _store(name: str, layout: Layout, node: str | None) -> Cluster:
+def _store(layout: Layout, nodes: Sequence[Node], zones: Sequence[str]) -> Cluster:
     """Write cluster.json, which marks the start as completed."""
+    name = layout.directory.name
     version = Api(layout.directory, layout.outer_port).get("/version")
     stored = {
         "name": name,
         "kubeconfig": str(layout.directory / "kubeconfig"),
         "server": f"https://127.0.0.1:{layout.outer_port}",
         "version": version["gitVersion"] if version else "",
-        "node": node,
+        "nodes": [node.name for node in nodes],
+        "zones": list(zones),
         "directory": str(layout.directory),
         "programs": str(layout.programs),
         "etcd_url": layout.etcd_url,
@@ -306,11 +328,16 @@ def _store(name: str, layout: Layout, node: str | None) -> Cluster:
     return cluster
 
 
-def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | None) -> Cluster:
+def _check(
+    cluster: Cluster, *, nodes: int, zones: tuple[str, ...], audited: bool, kubernetes: str | None
+) -> Cluster:
     """Return the running cluster; raise an error if it lacks what the caller requires."""
     lacks = None
-    if node and cluster.node is None:
-        lacks = "without a node"
+    if nodes and len(cluster.nodes) != nodes:
+        found = len(cluster.nodes)
+        lacks = f"with {found} node{'' if found == 1 else 's'}" if found else "without a node"
+    elif zones and cluster.zones != zones:
+        lacks = f"with the zones {', '.join(cluster.zones)}" if cluster.zones else "without zones"
     elif audited and cluster.audit_log is None:
         lacks = "without an audit log"
     elif requested_version(kubernetes) and cluster.version != f"v{find_version(kubernetes).release}":
@@ -322,13 +349,14 @@ def _check(cluster: Cluster, *, node: bool, audited: bool, kubernetes: str | Non
 
 
 def _refresh(cluster: Cluster, report: Callable[[str], None]) -> Cluster:
-    """Load changed images into the node of a running cluster."""
-    if cluster.node:
+    """Load changed images into the nodes of a running cluster."""
+    if cluster.nodes:
         from quintet.local.node.start import refresh_images
 
-        refresh_images(cluster.directory, report)
+        refresh_images(cluster.list_nodes(), report)
     return cluster
 
 
-def _lock(name: str) -> Path:
+def find_lock(name: str) -> Path:
+    """Return the lock file that serializes changes of a cluster."""
     return clusters_directory() / f"{name}.lock"

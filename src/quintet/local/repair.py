@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from quintet.local.cleanup import check_ownership
 from quintet.local.errors import LocalError
+from quintet.local.node.layout import is_of_stopped_node
 from quintet.local.process import find_processes, wait_until
 
 if TYPE_CHECKING:
@@ -37,15 +38,19 @@ def repair_cluster(directory: Path, cluster: Cluster | None, report: Callable[[s
     remove = f"`quintet down --name {name}` removes the cluster and everything in it"
     if cluster is None:
         raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", remove)
-    found = cluster
+    found, nodes = cluster, cluster.list_nodes()
     waited = False
 
     def healthy() -> bool:
         nonlocal waited
         for process in find_processes(directory / "processes"):
-            if not process.is_alive():
+            if not process.is_alive() and not is_of_stopped_node(process, nodes):
+                for node in nodes:
+                    if process.name == node.process("namespace").name:
+                        step = f"quintet node stop {node.name}, then quintet node start {node.name}"
+                        raise LocalError(f"node {node.name} has lost its namespaces", step)
                 if process.name == "namespace":
-                    raise LocalError(f"cluster {name} has lost the namespaces of its node", remove)
+                    raise LocalError(f"cluster {name} has lost the namespace of its control plane", remove)
                 report(f"{process.name} of cluster {name} has ended: restarting it")
                 process.start_again()
         if found.is_healthy():

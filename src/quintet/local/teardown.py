@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 CGROUP = re.compile(r"quintet-[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?-[0-9a-f]{8}")
+NODE = re.compile(r"node-[1-9][0-9]?")
 BUILD_TAG = re.compile(r"[a-z0-9][-a-z0-9./]*:build-[0-9a-f]{16}-[0-9a-f]{8}")
 MOUNTS = Path("/proc/self/mountinfo")
 SECONDS = 20.0
@@ -52,11 +53,12 @@ def signal_process(pid: int, number: int, is_ours: Callable[[], bool]) -> None:
         os.close(descriptor)
 
 
-def check_cgroup_name(name: str) -> None:
-    """Raise an error unless the name is that of a cluster's cgroup."""
-    if not CGROUP.fullmatch(name):
+def check_cgroup_name(name: str, node: str = "") -> None:
+    """Raise an error unless these are the names of a cluster's cgroup and of a child for a node."""
+    if not CGROUP.fullmatch(name) or (node and not NODE.fullmatch(node)):
+        place = "/".join(filter(None, (name, node)))
         raise RefusedError(
-            f"'{name}' is not the name of a cluster's cgroup", "run `quintet down` for the cluster you mean"
+            f"'{place}' is not the name of a cluster's cgroup", "run `quintet down` for the cluster you mean"
         )
 
 
@@ -71,10 +73,10 @@ def list_pids(folders: Iterable[Path]) -> set[int]:
     return found
 
 
-def remove_cgroup(name: str, hierarchies: Sequence[Path]) -> None:
-    """Kill every process in the cgroup of a cluster and remove the cgroup from each hierarchy."""
-    check_cgroup_name(name)
-    folders = [hierarchy / name for hierarchy in hierarchies]
+def remove_cgroup(name: str, hierarchies: Sequence[Path], node: str = "") -> None:
+    """Kill every process in the cgroup of a cluster, or of its node, and remove it from each hierarchy."""
+    check_cgroup_name(name, node)
+    folders = [hierarchy / name / node for hierarchy in hierarchies]
     deadline = time.monotonic() + SECONDS
     while pids := list_pids(folders):
         if time.monotonic() > deadline:

@@ -5,7 +5,7 @@ The state of the cluster is in a folder of the test run, so that a run never tou
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -44,10 +44,12 @@ def stop_clusters_of_workers(base: Path) -> None:
 
 
 @contextmanager
-def cluster_with_a_node(name: str, state: Path) -> Iterator[Cluster]:
-    """Run a cluster with a real node while inside."""
+def cluster_with_nodes(
+    name: str, state: Path, nodes: int = 1, zones: Sequence[str] = ()
+) -> Iterator[Cluster]:
+    """Run a cluster with real nodes while inside; its folder is below `state`."""
     with _state_in(state):
-        cluster = up(name, node=True, audited=is_recording())
+        cluster = up(name, nodes=nodes, zones=zones, audited=is_recording())
         try:
             yield cluster
         finally:

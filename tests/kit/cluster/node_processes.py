@@ -1,4 +1,4 @@
-"""Processes in the network namespace and cgroup of a node, which end with the node."""
+"""Processes in the network namespace and cgroup of the first node, which end with the node."""
 
 import subprocess
 import sys
@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from threading import Thread
 
 from quintet.local.cluster import Cluster
-from quintet.local.node.cgroups import cluster_cgroup
 
-# $0 takes the pid into the cluster's cgroup; exec keeps the pid.
+# $0 takes the pid into the node's cgroup; exec keeps the pid.
 _JOIN_AND_BECOME = 'echo $$ >"$0" && exec "$@"'
 
 
@@ -24,11 +23,11 @@ class NodeProcess:
         environment: Mapping[str, str] | None = None,
         lines: int | None = 5000,
     ) -> None:
-        group = cluster_cgroup(cluster.directory)
-        network = f"/proc/{cluster.process('namespace').pid}/ns/net"
+        node = cluster.list_nodes()[0]
+        network = f"/proc/{node.process('namespace').pid}/ns/net"
         self.said: deque[str] = deque(maxlen=lines)
         self._process = subprocess.Popen(
-            ["sh", "-c", _JOIN_AND_BECOME, str(group.system / "cgroup.procs"),
+            ["sh", "-c", _JOIN_AND_BECOME, str(node.cgroup.system / "cgroup.procs"),
              "nsenter", f"--net={network}", "--", *argv],
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})},
             stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The process that sets up a node's namespaces never changes those of the machine."""
+"""The processes that set up namespaces never change those of the machine."""
 
 import os
 import socket
@@ -7,44 +7,69 @@ import pytest
 
 from quintet.local.node import namespace
 
+NETWORK = namespace.Network("192.0.2.1", {"198.51.100.0/24": "192.0.2.2"})
+
+
+class Held(BaseException):
+    """Raised in place of the program that holds the namespaces."""
+
 
 @pytest.fixture
 def done(monkeypatch):
     """Recorded steps; nothing is really mounted or linked."""
     done = []
-    monkeypatch.setattr(namespace, "create_links", done.append)
-    monkeypatch.setattr(namespace, "create_mounts", done.append)
 
-    def relay(listener):
-        listener.close()
-        done.append("relay")
+    def hold(*_):
+        raise Held
 
-    monkeypatch.setattr(namespace, "relay_connections", relay)
-    monkeypatch.setattr(namespace.asyncio, "run", lambda _: None)
+    monkeypatch.setattr(namespace, "create_switch", done.append)
+    monkeypatch.setattr(namespace, "connect_to_switch", done.append)
+    monkeypatch.setattr(namespace, "create_mounts", lambda *folders: done.append(folders))
+    monkeypatch.setattr(namespace, "relay_connections", lambda listener: listener.close())
+    monkeypatch.setattr(namespace.asyncio, "run", hold)
+    monkeypatch.setattr(namespace.os, "execvp", hold)
     return done
 
 
-def start(tmp_path, *outside):
+def start(role, tmp_path, outside):
+    ready = tmp_path / namespace.READY
+    arguments = (role, NETWORK.to_json(), str(ready), ",".join(outside))
+    if role == "node":
+        namespace.main(*arguments, str(tmp_path), str(tmp_path / "nodes/1"))
     with socket.socket() as listener:
-        namespace.main(str(os.dup(listener.fileno())), str(tmp_path), "192.0.2.1", *outside)
+        namespace.main(*arguments, str(os.dup(listener.fileno())))
 
 
-def test_namespace_process_refuses_to_run_without_outside_namespaces(tmp_path, done):
+@pytest.mark.parametrize("role", ["switch", "node"])
+def test_namespace_process_refuses_to_run_without_outside_namespaces(role, tmp_path, done):
     with pytest.raises(SystemExit, match="refusing to change network and mounts of the machine"):
-        start(tmp_path)
+        start(role, tmp_path, [])
     assert done == []
 
 
-@pytest.mark.parametrize("shared", [0, 1], ids=["network", "mounts"])
-def test_namespace_process_refuses_to_run_in_machine_namespace(tmp_path, done, shared):
+@pytest.mark.parametrize(
+    ("role", "shared"),
+    [("switch", 0), ("node", 0), ("node", 1)],
+    ids=["switch in the network", "node in the network", "node in the mounts"],
+)
+def test_namespace_process_refuses_to_run_in_machine_namespace(role, shared, tmp_path, done):
     outside = ["net:[1]", "mnt:[1]"]
     outside[shared] = namespace.namespace_ids()[shared]
     with pytest.raises(SystemExit):
-        start(tmp_path, *outside)
+        start(role, tmp_path, outside)
     assert done == []
 
 
-def test_namespace_process_sets_up_own_namespaces(tmp_path, done):
-    start(tmp_path, "net:[1]", "mnt:[1]")
-    assert done == ["192.0.2.1", tmp_path, "relay"]
+def test_switch_sets_up_own_network_and_no_mounts(tmp_path, done):
+    # Its mounts are those of the machine, which it does not change.
+    with pytest.raises(Held):
+        start("switch", tmp_path, ["net:[1]", namespace.namespace_ids()[1]])
+    assert done == [NETWORK]
+    assert (tmp_path / namespace.READY).exists()
+
+
+def test_node_sets_up_own_mounts_and_network(tmp_path, done):
+    with pytest.raises(Held):
+        start("node", tmp_path, ["net:[1]", "mnt:[1]"])
+    assert done == [(tmp_path, tmp_path / "nodes/1"), NETWORK]
     assert (tmp_path / namespace.READY).exists()

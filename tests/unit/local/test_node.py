@@ -8,13 +8,18 @@ import pytest
 from quintet.local.build.packages import ContainerRuntime
 from quintet.local.controlplane.ports import free_ports
 from quintet.local.errors import LocalError
-from quintet.local.node import config
-from quintet.local.node import start as node
+from quintet.local.node import config, parts
 from quintet.local.node.cgroups import Cgroup, find_hierarchies
-from quintet.local.node.storage import reconcile, volume_for
+from quintet.local.node.layout import Node, list_nodes
+from quintet.local.node.storage import SELECTED_NODE, reconcile, volume_for
 
 CLAIM = {
-    "metadata": {"name": "data", "namespace": "shop", "uid": "u-1"},
+    "metadata": {
+        "name": "data",
+        "namespace": "shop",
+        "uid": "u-1",
+        "annotations": {SELECTED_NODE: "quintet-x-1"},
+    },
     "spec": {
         "storageClassName": "standard",
         "accessModes": ["ReadWriteOnce"],
@@ -44,14 +49,14 @@ class Api:
 def test_node_requirements_fail_off_linux_with_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(LocalError, match="needs Linux, because pods are Linux processes; this is Darwin"):
-        node.check_requirements()
+        parts.check_requirements()
 
 
 def test_node_requirements_fail_without_root_with_reason(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(LocalError, match="needs root, because") as caught:
-        node.check_requirements()
+        parts.check_requirements()
     assert "the control plane needs no root" in caught.value.next_step
 
 
@@ -80,10 +85,14 @@ def test_clearing_missing_cgroup_succeeds():
 
 def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
     api = Api(claims=[CLAIM])
-    reconcile(api, tmp_path / "volumes")
-    assert (tmp_path / "volumes/pvc-u-1").stat().st_mode & 0o777 == 0o777
-    assert api.created == [volume_for(CLAIM, tmp_path / "volumes")]
-    assert api.created[0]["spec"]["claimRef"]["uid"] == "u-1"
+    node = Node(tmp_path / "x", 1)
+    reconcile(api, node)
+    assert (node.directory / "volumes/pvc-u-1").stat().st_mode & 0o777 == 0o777
+    assert api.created == [volume_for(CLAIM, node)]
+    spec = api.created[0]["spec"]
+    assert spec["claimRef"]["uid"] == "u-1"
+    (term,) = spec["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == [node.name]
 
 
 @pytest.mark.parametrize(
@@ -93,38 +102,68 @@ def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
         {"spec": CLAIM["spec"] | {"volumeName": "chosen"}},
         {"status": {"phase": "Bound"}},
         {"metadata": CLAIM["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {"metadata": CLAIM["metadata"] | {"annotations": {SELECTED_NODE: "quintet-x-2"}}},
+        {"metadata": CLAIM["metadata"] | {"annotations": {}}},
     ],
-    ids=["other StorageClass", "volumeName is set", "already bound", "being deleted"],
+    ids=[
+        "other StorageClass",
+        "volumeName is set",
+        "already bound",
+        "being deleted",
+        "pod is on another node",
+        "no pod yet",
+    ],
 )
 def test_provisioner_ignores_claims_it_does_not_serve(tmp_path, change):
     api = Api(claims=[CLAIM | change])
-    reconcile(api, tmp_path / "volumes")
+    reconcile(api, Node(tmp_path / "x", 1))
     assert api.created == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_provisioner_deletes_released_volume_and_folder(tmp_path):
-    volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
-    (tmp_path / "volumes/pvc-u-1").mkdir(parents=True)
+    node = Node(tmp_path / "x", 1)
+    volume = volume_for(CLAIM, node) | {"status": {"phase": "Released"}}
+    (node.directory / "volumes/pvc-u-1").mkdir(parents=True)
     api = Api(volumes=[volume])
-    reconcile(api, tmp_path / "volumes")
+    reconcile(api, Node(tmp_path / "x", 2))
+    assert api.deleted == []
+    reconcile(api, node)
     assert api.deleted == ["/api/v1/persistentvolumes/pvc-u-1"]
-    assert list((tmp_path / "volumes").iterdir()) == []
+    assert list((node.directory / "volumes").iterdir()) == []
 
 
 def test_provisioner_keeps_released_volume_with_retain_policy(tmp_path):
-    volume = volume_for(CLAIM, tmp_path / "volumes") | {"status": {"phase": "Released"}}
+    node = Node(tmp_path / "x", 1)
+    volume = volume_for(CLAIM, node) | {"status": {"phase": "Released"}}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
     api = Api(volumes=[volume])
-    reconcile(api, tmp_path / "volumes")
+    reconcile(api, node)
     assert api.deleted == []
 
 
 def test_node_configuration_writes_below_cluster_folder(tmp_path):
-    kubelet = config.kubelet_config(tmp_path, "quintet-x")
+    node = Node(tmp_path / "x", 1)
+    kubelet = config.kubelet_config(node, {})
+    assert kubelet["cgroupRoot"].endswith("/node-1")
     assert kubelet["podLogsDir"].startswith(str(tmp_path))
     assert kubelet["volumePluginDir"].startswith(str(tmp_path))
     runtime = ContainerRuntime(tmp_path, tmp_path / "sbin/runc", tmp_path)
     containerd = config.containerd_config(tmp_path, runtime, "p:1", "native")
     assert f'root = "{tmp_path}/containerd"' in containerd
     assert f'BinaryName = "{tmp_path}/sbin/runc"' in containerd
+
+
+def test_nodes_of_a_cluster_share_no_address_folder_or_cgroup(tmp_path):
+    nodes = list_nodes(tmp_path / "x", 3, ["a", "b"])
+    assert [each.name for each in nodes] == ["quintet-x-1", "quintet-x-2", "quintet-x-3"]
+    assert [each.zone for each in nodes] == ["a", "b", "a"]
+    for values in zip(*((n.address, n.pod_range, n.directory, n.cgroup, n.link) for n in nodes), strict=True):
+        assert len(set(values)) == 3, values
+
+
+@pytest.mark.parametrize(
+    ("nodes", "want"), [(1, {}), (2, {"cpu": "1000m", "memory": "4096Mi"})], ids=["one", "two"]
+)
+def test_nodes_together_offer_the_machine_once(nodes, want):
+    assert config.reserve_for_others(nodes, 2, 8 << 30) == want

@@ -15,6 +15,7 @@ import pytest
 from quintet.local import cluster
 from quintet.local.errors import LocalError
 from quintet.local.node import cgroups, storage
+from quintet.local.node.layout import Node
 
 pytestmark = pytest.mark.usefixtures("harmless")
 
@@ -108,13 +109,15 @@ def a_volume(name, path, uid="u-1"):
     ],
 )
 def test_provisioner_keeps_folder_of_volume_with_foreign_path(tmp_path, name, path):
-    kept = [tmp_path / "home/letter", tmp_path / "volumes/pvc-u-2/data"]
+    node = Node(tmp_path / "x", 1)
+    kept = [tmp_path / "home/letter", node.directory / "volumes/pvc-u-2/data"]
     for file in kept:
         file.parent.mkdir(parents=True)
         file.write_text("dear")
-    (tmp_path / "volumes/link").symlink_to(tmp_path / "home")
-    server = Server(volumes=[a_volume(name, f"{tmp_path}/{path}")])
-    storage.reconcile(server, tmp_path / "volumes")
+    (node.directory / "volumes/link").symlink_to(tmp_path / "home")
+    (node.directory / "home").symlink_to(tmp_path / "home")
+    server = Server(volumes=[a_volume(name, node.directory / path)])
+    storage.reconcile(server, node)
     assert [file for file in kept if not file.exists()] == []
     assert server.deleted == []
 
@@ -124,11 +127,12 @@ def test_provisioner_does_not_follow_link_in_place_of_volume(tmp_path, link):
     letter = tmp_path / "home/pvc-u-1/letter"
     letter.parent.mkdir(parents=True)
     letter.write_text("dear")
-    place = tmp_path / "cluster" / link
+    node = Node(tmp_path / "x", 1)
+    place = node.directory / link
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "home" if link == "volumes" else letter.parent)
-    folder = tmp_path / "cluster/volumes"
-    storage.reconcile(Server(volumes=[a_volume("pvc-u-1", folder / "pvc-u-1")]), folder)
+    volume = a_volume("pvc-u-1", node.directory / "volumes/pvc-u-1")
+    storage.reconcile(Server(volumes=[volume]), node)
     assert letter.exists()
 
 
@@ -152,13 +156,16 @@ def test_provisioner_continues_after_truncated_response(tmp_path, monkeypatch, f
     monkeypatch.setattr(storage, "Api", lambda *_: server)
     monkeypatch.setattr(storage.time, "sleep", pause)
     with pytest.raises(Stopped):
-        storage.main(str(tmp_path), "6443")
+        storage.main(str(tmp_path), "1", "192.0.2.1", "6443")
 
 
 def test_provisioner_creates_other_volumes_when_one_fails(tmp_path):
+    node = Node(tmp_path / "x", 1)
+
     def a_claim(uid):
+        selected = {storage.SELECTED_NODE: node.name}
         return {
-            "metadata": {"name": uid, "namespace": "shop", "uid": uid},
+            "metadata": {"name": uid, "namespace": "shop", "uid": uid, "annotations": selected},
             "spec": {
                 "storageClassName": "standard",
                 "accessModes": ["ReadWriteOnce"],
@@ -167,10 +174,10 @@ def test_provisioner_creates_other_volumes_when_one_fails(tmp_path):
             "status": {"phase": "Pending"},
         }
 
-    (tmp_path / "volumes").mkdir()
-    (tmp_path / "volumes/pvc-u-1").write_text("a file is in the way")
+    (node.directory / "volumes").mkdir(parents=True)
+    (node.directory / "volumes/pvc-u-1").write_text("a file is in the way")
     server = Server(claims=[a_claim("u-1"), a_claim("u-2")])
-    storage.reconcile(server, tmp_path / "volumes")
+    storage.reconcile(server, node)
     assert server.created == ["pvc-u-2"]
 
 

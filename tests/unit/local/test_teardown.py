@@ -59,6 +59,15 @@ def test_teardown_refuses_cgroup_name_of_no_cluster(name, tmp_path, harmless):
     assert harmless == []
 
 
+@pytest.mark.parametrize("node", [".", "..", "/", "node-", "node-0", "node-1/..", "kubepods"])
+def test_teardown_refuses_cgroup_name_of_no_node(node, tmp_path, harmless):
+    with pytest.raises(teardown.RefusedError):
+        Cgroup("quintet-x-00000000", node)
+    with pytest.raises(teardown.RefusedError):
+        teardown.remove_cgroup("quintet-x-00000000", [tmp_path / "hierarchy"], node)
+    assert harmless == []
+
+
 def test_cgroup_name_is_derived_from_resolved_cluster_folder(tmp_path):
     (tmp_path / "real/x").mkdir(parents=True)
     (tmp_path / "alias").symlink_to(tmp_path / "real")

@@ -20,7 +20,8 @@ class StartOptions:
 
     name: str
     programs: Path
-    node: bool = False
+    nodes: int = 0
+    zones: tuple[str, ...] = ()
     durable: bool = False
     audited: bool = False
 
@@ -36,7 +37,9 @@ class Layout:
     api_port: int
     # The API server's port on the machine; differs from api_port only with a node.
     outer_port: int
-    node_address: str | None = None
+    # The address that the nodes use; None without nodes.
+    address: str | None = None
+    nodes: int = 0
     durable: bool = False
     audited: bool = False
     enter: tuple[str, ...] = ()
@@ -56,6 +59,11 @@ class Layout:
     def etcd_url(self) -> str:
         """The URL of etcd, as the API server sees it."""
         return f"http://127.0.0.1:{self.etcd_port}"
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server for programs of the cluster."""
+        return f"https://{self.address or '127.0.0.1'}:{self.api_port}"
 
     def process(self, name: str) -> ManagedProcess:
         """Return the process of a program."""

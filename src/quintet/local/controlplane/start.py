@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
 from quintet.local.controlplane import audit
-from quintet.local.controlplane.layout import POD_RANGE
 from quintet.local.process import wait_while_running
 
 if TYPE_CHECKING:
@@ -25,6 +24,9 @@ SERVICE_RANGE = "10.96.0.0/16"
 FIRST_SERVICE_ADDRESS = "10.96.0.1"
 # For a program that hangs, on a slow machine; one that ends is reported at once.
 START_SECONDS = 180.0
+# With several nodes, a failure is noticed sooner than by default (50 s and 300 s), to try failover.
+NOT_READY_AFTER = 20
+EVICT_AFTER = 30
 
 
 def write_certificates(layout: Layout) -> None:
@@ -41,7 +43,7 @@ def write_certificates(layout: Layout) -> None:
     authority = Authority.create(layout.pki)
     hosts = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1"]
     hosts += ["kubernetes.default.svc.cluster.local", FIRST_SERVICE_ADDRESS]
-    hosts += [layout.node_address] if layout.node_address else []
+    hosts += [layout.address] if layout.address else []
     authority.issue("apiserver", "kube-apiserver", hosts=hosts)
     for name, (common_name, organizations) in CLIENTS.items():
         authority.issue(name, common_name, organizations)
@@ -58,7 +60,7 @@ def write_component_kubeconfig(layout: Layout, name: str) -> Path:
 
     path = layout.pki / f"{name}.kubeconfig"
     files = layout.pki / "ca.crt", layout.pki / f"{name}.crt", layout.pki / f"{name}.key"
-    write_kubeconfig(path, f"https://127.0.0.1:{layout.api_port}", *files)
+    write_kubeconfig(path, layout.server, *files)
     return path
 
 
@@ -131,11 +133,15 @@ def _apiserver(layout: Layout) -> list[str]:
         "proxy-client-key-file": pki / "front-proxy.key",
         "allow-privileged": "true",
     }
-    if layout.node_address:
-        flags |= {"bind-address": "0.0.0.0", "advertise-address": layout.node_address}
+    if layout.address:
+        flags |= {"bind-address": "0.0.0.0", "advertise-address": layout.address}
+        # Webhooks are called at the addresses of their pods: no kube-proxy runs beside the control plane.
+        flags["enable-aggregator-routing"] = "true"
     else:
         # The API server rejects a loopback address as endpoint, and without pods none is needed.
         flags |= {"bind-address": "127.0.0.1", "endpoint-reconciler-type": "none"}
+    if layout.nodes > 1:
+        flags |= {f"default-{each}-toleration-seconds": EVICT_AFTER for each in ("not-ready", "unreachable")}
     return _flags(flags | (audit.apiserver_flags(layout.directory) if layout.audited else {}))
 
 
@@ -163,6 +169,6 @@ def _controller_manager(layout: Layout) -> list[str]:
         "cluster-signing-cert-file": pki / "ca.crt",
         "cluster-signing-key-file": pki / "ca.key",
     }
-    if layout.node_address:
-        flags |= {"allocate-node-cidrs": "true", "cluster-cidr": POD_RANGE}
+    if layout.nodes > 1:
+        flags |= {"node-monitor-period": "2s", "node-monitor-grace-period": f"{NOT_READY_AFTER}s"}
     return _component(layout, "kube-controller-manager") + _flags(flags)

@@ -24,33 +24,41 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """A cgroup of a cluster; on v1 it has a folder in each hierarchy."""
+    """The cgroup of a cluster, or of one of its nodes; on v1 it has a folder in each hierarchy."""
 
     name: str
+    node: str = ""
 
     def __post_init__(self) -> None:
-        teardown.check_cgroup_name(self.name)
+        teardown.check_cgroup_name(self.name, self.node)
+
+    @property
+    def path(self) -> str:
+        """The path of the cgroup in its hierarchies, as the kubelet names it."""
+        return f"/{self.name}/{self.node}".rstrip("/")
 
     @property
     def folders(self) -> list[Path]:
         """The folder of the cgroup in each hierarchy."""
-        return [hierarchy / self.name for hierarchy in find_hierarchies()]
+        return [hierarchy / self.name / self.node for hierarchy in find_hierarchies()]
 
     @property
     def system(self) -> Path:
-        """The child cgroup of the node's own programs: cgroup v2 allows processes in leaves only."""
+        """The child cgroup of its own programs: cgroup v2 allows processes in leaves only."""
         # One hierarchy is enough to find the processes. On v1 use pids, which works without settings.
-        tracked = next((each for each in self.folders if each.parent.name == "pids"), self.folders[0])
+        tracked = next((each for each in self.folders if "pids" in each.parts), self.folders[0])
         return tracked / "system"
 
     def create(self) -> None:
         """Create the folders of the cgroup."""
         for folder in self.folders:
-            folder.mkdir(exist_ok=True)
-        match self.folders:
-            case [only] if (only.parent / "cgroup.controllers").exists():
-                enable_controllers(only.parent)
-                enable_controllers(only)
+            folder.mkdir(parents=True, exist_ok=True)
+        match find_hierarchies():
+            case [root] if (root / "cgroup.controllers").exists():
+                enable_controllers(root)
+                enable_controllers(root / self.name)
+                if self.node:
+                    enable_controllers(root / self.name / self.node)
         self.system.mkdir(exist_ok=True)
 
     def pids(self) -> set[int]:
@@ -59,7 +67,7 @@ class Cgroup:
 
     def clear(self) -> None:
         """Kill all its processes and remove it."""
-        teardown.remove_cgroup(self.name, find_hierarchies())
+        teardown.remove_cgroup(self.name, find_hierarchies(), self.node)
 
 
 def cluster_cgroup(directory: Path) -> Cgroup:

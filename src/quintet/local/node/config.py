@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from quintet.local.controlplane.layout import POD_RANGE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from quintet.local.build.packages import ContainerRuntime
+    from quintet.local.node.layout import Node
 
 # In the node's own /run (see `namespace`).
 SOCKET = "/run/containerd/containerd.sock"
@@ -18,7 +20,7 @@ DOMAIN = "cluster.local"
 
 
 def containerd_config(directory: Path, runtime: ContainerRuntime, sandbox: str, snapshotter: str) -> str:
-    """Return containerd's configuration file."""
+    """Return containerd's configuration file; `directory` is the folder of the node."""
     return f"""version = 2
 root = "{directory}/containerd"
 state = "/run/containerd"
@@ -45,7 +47,7 @@ state = "/run/containerd"
 """
 
 
-def pod_network() -> dict[str, Any]:
+def pod_network(pod_range: str) -> dict[str, Any]:
     """Return the CNI configuration of the pod network.
 
     `ptp` routes packets between pods through the node, so that responses of Services pass address
@@ -53,15 +55,24 @@ def pod_network() -> dict[str, Any]:
     """
     addresses = {
         "type": "host-local",
-        "ranges": [[{"subnet": POD_RANGE}]],
+        "ranges": [[{"subnet": pod_range}]],
         "routes": [{"dst": "0.0.0.0/0"}],
         "dataDir": "/run/cni",
     }
     return {"cniVersion": "1.0.0", "name": "quintet", "plugins": [{"type": "ptp", "ipam": addresses}]}
 
 
-def kubelet_config(directory: Path, cgroup: str) -> dict[str, Any]:
-    """Return the kubelet's configuration."""
+def reserve_for_others(nodes: int, cpus: int, memory: int) -> dict[str, str]:
+    """Return what a kubelet reserves on a machine of this size, so that all nodes together offer it once."""
+    if nodes == 1:
+        return {}
+    kept = (nodes - 1) / nodes
+    return {"cpu": f"{int(cpus * 1000 * kept)}m", "memory": f"{int(memory * kept) >> 20}Mi"}
+
+
+def kubelet_config(node: Node, reserved: Mapping[str, str]) -> dict[str, Any]:
+    """Return the kubelet's configuration; `reserved` is subtracted from what the node offers to pods."""
+    directory = node.directory
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -69,14 +80,15 @@ def kubelet_config(directory: Path, cgroup: str) -> dict[str, Any]:
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
-            "x509": {"clientCAFile": str(directory / "pki/ca.crt")},
+            "x509": {"clientCAFile": str(node.cluster / "pki/ca.crt")},
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{cgroup}",
+        "cgroupRoot": node.cgroup.path,
         "failCgroupV1": False,
         "failSwapOn": False,
         "enforceNodeAllocatable": [],
+        "systemReserved": dict(reserved),
         "clusterDomain": DOMAIN,
         "clusterDNS": [DNS_ADDRESS],
         # Pods resolve only the cluster's names: the network namespace has no route outside.
@@ -119,6 +131,12 @@ def corefile(address: str, kubeconfig: Path) -> str:
   loadbalance
 }}
 """
+
+
+def node_object(node: Node) -> dict[str, Any]:
+    """Return the Node object, to which the kubelet adds the rest."""
+    spec = {"podCIDR": node.pod_range, "podCIDRs": [node.pod_range]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}, "spec": spec}
 
 
 def dns_objects(address: str) -> list[tuple[str, dict[str, Any]]]:

@@ -1,23 +1,30 @@
-"""The process that holds a node's network and mount namespaces, and relays to its API server.
+"""The processes that hold the namespaces of a cluster with nodes.
 
-`up` starts it as `unshare --net --mount python -m quintet.local.node.namespace`; the node's other
-processes enter its namespaces by its pid. The network has no link outside, and mounts hide the paths
-that a node writes to outside the cluster's folder, so both disappear with the processes. The process
-then relays connections from a listening socket, created outside, to the API server inside.
+`up` starts one for the control plane, as `unshare --net python -m quintet.local.node.namespace switch …`:
+its network has the bridge to which the nodes are connected, and it relays connections from a listening
+socket, created outside, to the API server. It starts one per node with `node …`, which also has mounts of its
+own: they hide the paths that a node writes to outside the cluster's folder. The other processes enter these
+namespaces by the pid of the holder. No network has a link outside, and all disappear with the processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
 import subprocess
 import sys
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 API_PORT = 6443
 READY = "namespace.ready"
 KUBELET = "/var/lib/kubelet"
 BLOCK = 65536
+PREFIX = 24
+SECONDS = 10.0
 # The kubelet would set these for the whole machine; here it reads files in which they are already set.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": "1",
@@ -29,41 +36,101 @@ KERNEL_SETTINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network of a namespace: address, routes to the pods of (other) nodes, port at the switch."""
+
+    address: str
+    routes: dict[str, str]
+    """Address of the node by pod range."""
+    switch: int = 0
+    """The pid of the process that holds the namespace of the switch."""
+    link: str = ""
+    """The name of the port at the switch."""
+
+    def to_json(self) -> str:
+        """Return the network as an argument of this module."""
+        return json.dumps(asdict(self))
+
+
 def namespace_ids() -> list[str]:
     """Return the ids of this process's network and mount namespaces."""
     return [str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "mnt")]
 
 
-def main(descriptor: str, directory: str, address: str, *outside: str) -> None:
-    """Set up the namespaces, create the ready file, and relay until stopped.
+def main(role: str, network: str, ready: str, outside: str, *rest: str) -> None:
+    """Set up the namespaces, create the file `ready`, and hold them until stopped.
 
-    `outside` are the namespaces of the machine; the process refuses to run in them.
+    `outside` names the namespaces of the machine; the process refuses to run in them.
     """
-    if len(outside) != 2 or set(outside) & set(namespace_ids()):
-        sys.exit("error: refusing to change network and mounts of the machine; only `up --node` runs this")
-    listener = socket.socket(fileno=int(descriptor))
-    folder = Path(directory)
-    create_links(address)
-    create_mounts(folder)
-    (folder / READY).touch()
-    asyncio.run(relay_connections(listener))
+    refuse_namespaces_of_machine(outside.split(","), role)
+    wanted = Network(**json.loads(network))
+    if role == "switch":
+        listener = socket.socket(fileno=int(rest[0]))
+        create_switch(wanted)
+        Path(ready).touch()
+        asyncio.run(relay_connections(listener))
+    else:
+        create_mounts(Path(rest[0]), Path(rest[1]))
+        connect_to_switch(wanted)
+        Path(ready).touch()
+        # As small as possible: there can be ten nodes.
+        os.execvp("sleep", ("sleep", "infinity"))
 
 
-def create_links(address: str) -> None:
-    """Set up loopback and eth0, a bridge without ports because some kernels have no dummy device."""
-    for line in (
+def refuse_namespaces_of_machine(outside: list[str], role: str) -> None:
+    """Exit if this process shares a namespace that it would change with the machine."""
+    changed = namespace_ids() if role == "node" else namespace_ids()[:1]
+    if len(outside) != 2 or set(outside) & set(changed):
+        sys.exit("error: refusing to change network and mounts of the machine; only `up` runs this")
+
+
+def create_switch(network: Network) -> None:
+    """Set up loopback and eth0, the bridge that connects the nodes."""
+    _ip(
         "link set lo up",
         "link add eth0 type bridge",
-        f"address add {address}/24 dev eth0",
+        f"address add {network.address}/{PREFIX} dev eth0",
         "link set eth0 up",
+        # Some programs find out their address by the default route.
         "route add default dev eth0",
-    ):
-        subprocess.run(["ip", *line.split()], check=True)
+        *_routes(network),
+    )
+
+
+def connect_to_switch(network: Network) -> None:
+    """Set up loopback and eth0, whose other end is a port of the switch."""
+    inside_switch = ("nsenter", f"--net=/proc/{network.switch}/ns/net", "--")
+    deadline = time.monotonic() + SECONDS
+    # The kernel removes the port of a node that has just been stopped a moment later.
+    while _has_link(network.link, inside_switch) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    _ip(
+        "link set lo up",
+        f"link add eth0 type veth peer name {network.link} netns {network.switch}",
+        f"address add {network.address}/{PREFIX} dev eth0",
+        "link set eth0 up",
+    )
+    _ip(f"link set {network.link} master eth0 up", prefix=inside_switch)
+    # ClusterIPs need a route before kube-proxy's rules apply.
+    _ip("route add default dev eth0", *_routes(network))
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def create_mounts(folder: Path) -> None:
-    """Mount a separate /run and /var for the node, without hiding the cluster's folder."""
+def _routes(network: Network) -> list[str]:
+    return [f"route add {pods} via {address}" for pods, address in network.routes.items()]
+
+
+def _ip(*lines: str, prefix: tuple[str, ...] = ()) -> None:
+    subprocess.run([*prefix, "ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+def _has_link(name: str, prefix: tuple[str, ...]) -> bool:
+    return subprocess.run([*prefix, "ip", "link", "show", name], capture_output=True).returncode == 0
+
+
+def create_mounts(folder: Path, node: Path) -> None:
+    """Mount a separate /run and /var for a node, without hiding the cluster's folder; `node` is below it."""
     _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     own = Path("/run/quintet")
     for name in ("state", "upper", "work", "settings"):
@@ -74,9 +141,9 @@ def create_mounts(folder: Path) -> None:
     _mount("-t", "overlay", "-o", layers, "overlay", "/var")
     _mount("--bind", str(own / "state"), str(folder))
     # The kubelet's default folder: pods expect it there, and socket paths must be short.
-    for place in (folder / "kubelet", Path(KUBELET)):
+    for place in (node / "kubelet", Path(KUBELET)):
         place.mkdir(exist_ok=True)
-    _mount("--bind", str(folder / "kubelet"), KUBELET)
+    _mount("--bind", str(node / "kubelet"), KUBELET)
     for name, value in KERNEL_SETTINGS.items():
         copy = own / "settings" / name.replace("/", ".")
         copy.write_text(f"{value}\n")

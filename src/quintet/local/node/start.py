@@ -1,37 +1,34 @@
-"""Starts a cluster with a real node: containerd, kubelet, kube-proxy and cluster DNS.
+"""Starts a cluster with nodes.
 
-All its processes share one network namespace, one mount namespace and one cgroup, so none of them survives
-the removal of the cluster.
+The control plane, cluster DNS and the switch share one network namespace; each node has its own network
+and mount namespace. All processes are in one cgroup, with a child per node, so that none survives the removal
+of the cluster.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import socket
-import subprocess
-import sys
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from quintet.local.api import Api
-from quintet.local.build import programs
-from quintet.local.build.packages import SEARCH, ContainerRuntime, find_container_runtime, install_tools
-from quintet.local.controlplane.certificates import Authority
+from quintet.local.build.packages import SEARCH
 from quintet.local.controlplane.layout import Layout
-from quintet.local.controlplane.start import (
-    start_control_plane,
-    write_certificates,
-    write_component_kubeconfig,
-)
-from quintet.local.errors import LocalError
-from quintet.local.images.build import build_archives
-from quintet.local.images.catalog import PAUSE
+from quintet.local.controlplane.start import start_control_plane, write_certificates
 from quintet.local.node import config, namespace, storage
-from quintet.local.node.cgroups import cluster_cgroup, find_hierarchies
-from quintet.local.node.containerd import Containerd
+from quintet.local.node.cgroups import cluster_cgroup
+from quintet.local.node.layout import SWITCH_ADDRESS, Node, enter_namespaces, list_nodes
+from quintet.local.node.parts import NodeParts
+from quintet.local.node.programs import (
+    SECONDS,
+    find_client,
+    holder_command,
+    start_programs,
+    start_runtime,
+    wait_for_nodes,
+)
 from quintet.local.process import ManagedProcess, wait_while_running
 
 if TYPE_CHECKING:
@@ -40,114 +37,37 @@ if TYPE_CHECKING:
 
     from quintet.local.controlplane.layout import StartOptions
 
-ADDRESS = "192.168.255.2"
 ETCD_PORT, PEER_PORT = 2379, 2380
-TOOLS = {
-    "ip": "iproute2",
-    "nft": "nftables",
-    "mount": "mount",
-    "unshare": "util-linux",
-    "nsenter": "util-linux",
-}
-SECONDS = 120.0
+DNS = "dns"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeParts:
-    """Programs and images of a node, found or built before anything is started."""
-
-    runtime: ContainerRuntime
-    dns: Path
-    archives: dict[str, Path]
-
-    @classmethod
-    def find(cls, report: Callable[[str], None]) -> NodeParts:
-        """Find the parts in the cache or on the machine; build or download what is missing."""
-        install_tools(TOOLS, report)
-        return cls(find_container_runtime(report), programs.build_dns(report), build_archives(report))
-
-
-def check_requirements() -> None:
-    """Raise an error if a node cannot run on this machine."""
-    if platform.system() != "Linux":
-        raise LocalError(
-            f"--node needs Linux, because pods are Linux processes; this is {platform.system()}",
-            "omit --node: the control plane runs here",
-        )
-    if os.geteuid() != 0:
-        raise LocalError(
-            "--node needs root, because it creates network namespaces, mounts and cgroups",
-            "run the command as root, or omit --node: the control plane needs no root",
-        )
-    if not find_hierarchies() or not all(os.access(each, os.W_OK) for each in find_hierarchies()):
-        raise LocalError(
-            "--node needs writable cgroups, and /sys/fs/cgroup is not writable",
-            "in a container, run it privileged; or omit --node",
-        )
-
-
-def start_node(options: StartOptions, directory: Path, report: Callable[[str], None]) -> tuple[Layout, str]:
-    """Start the control plane and a node; return the layout and the node's name once it is Ready."""
-    node = f"quintet-{options.name}"
+def start_with_nodes(
+    options: StartOptions, directory: Path, report: Callable[[str], None]
+) -> tuple[Layout, list[Node]]:
+    """Start the control plane and the nodes; return the layout and the nodes once they are Ready."""
+    nodes = list_nodes(directory, options.nodes, options.zones)
     parts = NodeParts.find(report)
-    report(f"starting the control plane and a node of cluster {options.name}")
-    layout = _start_namespace(directory, options.programs)
+    counted = "a node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    report(f"starting the control plane and {counted} of cluster {options.name}")
+    layout = _start_switch(directory, options.programs, nodes)
     layout = replace(layout, durable=options.durable, audited=options.audited)
     write_certificates(layout)
-    start_control_plane(layout)
-    containerd = _start_containerd(layout, parts.runtime)
-    _start_services(layout, node, parts)
-    client = _client(layout.enter, parts.runtime)
-    late = partial(containerd.failure, "does not get ready")
-    wait_while_running([containerd], client.is_ready, SECONDS, late)
-    _start_kubelet(layout, node)  # the kubelet exits at once if there is no container runtime
-    report("loading images")
-    client.load(parts.archives)
-    _wait_for_node(layout, node)
-    return layout, node
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        clients = [pool.submit(start_runtime, node, nodes, parts.runtime) for node in nodes]
+        start_control_plane(layout)
+        _start_services(layout, parts)
+        for node, client in zip(nodes, clients, strict=True):
+            client.result()
+            start_programs(node, layout)
+        report("loading images")
+        for loaded in [pool.submit(client.result().load, parts.archives) for client in clients]:
+            loaded.result()
+    wait_for_nodes(nodes, layout)
+    return layout, nodes
 
 
-def refresh_images(directory: Path, report: Callable[[str], None]) -> None:
-    """Load the images that have changed since the node loaded them, and report each."""
-    parts = NodeParts.find(report)
-    holder = ManagedProcess("namespace", directory / "processes")
-    for reference in _client(_enter(holder.pid), parts.runtime).load(parts.archives):
-        report(f"reloaded {reference}, which has changed; running pods keep the old image")
-
-
-def _client(enter: Sequence[str], runtime: ContainerRuntime) -> Containerd:
-    return Containerd((*enter, str(runtime.programs / "ctr"), "--address", config.SOCKET))
-
-
-def _enter(pid: int) -> tuple[str, ...]:
-    """Return the command prefix that enters the namespaces of a process."""
-    folder = f"/proc/{pid}/ns"
-    return ("nsenter", f"--net={folder}/net", f"--mount={folder}/mnt", "--")
-
-
-def _start_namespace(directory: Path, programs: Path) -> Layout:
-    group = cluster_cgroup(directory)
-    group.create()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        descriptor, port = listener.fileno(), listener.getsockname()[1]
-        process = ManagedProcess("namespace", directory / "processes")
-        unshare = ["unshare", "--net", "--mount", "--propagation", "slave"]
-        holder = [
-            sys.executable,
-            "-P",
-            "-m",
-            "quintet.local.node.namespace",
-            str(descriptor),
-            str(directory),
-            ADDRESS,
-            *namespace.namespace_ids(),
-        ]
-        process.start(
-            [*unshare, *holder], environment={"PATH": SEARCH}, cgroup=group.system, descriptors=(descriptor,)
-        )
-
-    ready = directory / namespace.READY
-    wait_while_running([process], ready.exists, SECONDS, partial(process.failure, "does not get ready"))
+def layout_with_nodes(directory: Path, programs: Path, port: int, nodes: int) -> Layout:
+    """Return the layout of a control plane with nodes whose switch runs; `port` is the relay's."""
     return Layout(
         directory,
         programs,
@@ -155,75 +75,52 @@ def _start_namespace(directory: Path, programs: Path) -> Layout:
         PEER_PORT,
         namespace.API_PORT,
         port,
-        node_address=ADDRESS,
-        enter=_enter(process.pid),
-        cgroup=group.system,
+        address=SWITCH_ADDRESS,
+        nodes=nodes,
+        enter=enter_namespaces(ManagedProcess("namespace", directory / "processes"), "net"),
+        cgroup=cluster_cgroup(directory).system,
     )
 
 
-def _start_containerd(layout: Layout, runtime: ContainerRuntime) -> ManagedProcess:
-    snapshotter = "overlayfs" if _overlay_works(layout) else "native"
-    path = layout.directory / "containerd.toml"
-    path.write_text(config.containerd_config(layout.directory, runtime, PAUSE, snapshotter))
-    network = layout.directory / "cni"
-    network.mkdir()
-    (network / "10-quintet.conflist").write_text(json.dumps(config.pod_network(), indent=2))
-    # containerd looks up the shim on PATH.
-    environment = {"PATH": os.pathsep.join((str(runtime.programs), SEARCH))}
-    command = [str(runtime.programs / "containerd"), "--config", str(path)]
-    return layout.run("containerd", command, environment)
+def refresh_images(nodes: Sequence[Node], report: Callable[[str], None]) -> None:
+    """Load the images that have changed since the running nodes loaded them, and report each."""
+    parts = NodeParts.find(report)
+    clients = [find_client(node, parts.runtime) for node in nodes if not node.is_stopped()]
+    if not clients:
+        return
+    with ThreadPoolExecutor(len(clients)) as pool:
+        changed = {
+            reference for each in pool.map(lambda it: it.load(parts.archives), clients) for reference in each
+        }
+    for reference in sorted(changed):
+        report(f"reloaded {reference}, which has changed; running pods keep the old image")
 
 
-def _overlay_works(layout: Layout) -> bool:
-    """Return whether overlayfs works in the cluster's folder; in a container it often does not."""
-    trial = layout.directory / "overlay-trial"
-    for name in ("lower", "upper", "work", "merged"):
-        (trial / name).mkdir(parents=True)
-    layers = f"lowerdir={trial}/lower,upperdir={trial}/upper,workdir={trial}/work"
-    mount = ["mount", "-t", "overlay", "-o", layers, "overlay", f"{trial}/merged"]
-    # Mount in a temporary mount namespace, so that nothing needs to be unmounted.
-    command = [*layout.enter, "unshare", "--mount", *mount]
-    return subprocess.run(command, capture_output=True).returncode == 0
+def _start_switch(directory: Path, programs: Path, nodes: Sequence[Node]) -> Layout:
+    group = cluster_cgroup(directory)
+    group.create()
+    ready = directory / namespace.READY
+    network = namespace.Network(SWITCH_ADDRESS, {node.pod_range: node.address for node in nodes})
+    process = ManagedProcess("namespace", directory / "processes")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        descriptor, port = listener.fileno(), listener.getsockname()[1]
+        process.start(
+            ["unshare", "--net", *holder_command("switch", network, ready, str(descriptor))],
+            environment={"PATH": SEARCH},
+            cgroup=group.system,
+            descriptors=(descriptor,),
+        )
+    late = partial(process.failure, "does not get ready")
+    wait_while_running([process], ready.exists, SECONDS, late)
+    return layout_with_nodes(directory, programs, port, len(nodes))
 
 
-def _start_kubelet(layout: Layout, node: str) -> None:
-    Authority.load(layout.pki).issue("kubelet", f"system:node:{node}", ("system:nodes",))
-    kubeconfig = write_component_kubeconfig(layout, "kubelet")
-    path = layout.directory / "kubelet.json"
-    group = cluster_cgroup(layout.directory).name
-    path.write_text(json.dumps(config.kubelet_config(layout.directory, group), indent=2))
-    flags = [f"--config={path}", f"--kubeconfig={kubeconfig}", f"--root-dir={namespace.KUBELET}"]
-    layout.start("kubelet", [*flags, f"--hostname-override={node}", f"--node-ip={ADDRESS}"], {"PATH": SEARCH})
-
-
-def _start_services(layout: Layout, node: str, parts: NodeParts) -> None:
-    """Start kube-proxy, cluster DNS and the volume provisioner."""
-    proxy = config.proxy_flags(layout.pki / "kube-proxy.kubeconfig", node)
-    layout.start("kube-proxy", proxy, {"PATH": SEARCH})
+def _start_services(layout: Layout, parts: NodeParts) -> None:
+    """Start cluster DNS, and create its objects and the StorageClass."""
     corefile = layout.directory / "Corefile"
-    corefile.write_text(config.corefile(ADDRESS, layout.pki / "admin.kubeconfig"))
-    layout.run("dns", [str(parts.dns / "dns"), str(corefile)])
+    corefile.write_text(config.corefile(SWITCH_ADDRESS, layout.pki / "admin.kubeconfig"))
+    layout.run(DNS, [str(parts.dns / "dns"), str(corefile)])
     api = Api(layout.directory, layout.outer_port)
-    for path, body in config.dns_objects(ADDRESS):
+    for path, body in config.dns_objects(SWITCH_ADDRESS):
         api.create(path, body)
     api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
-    # In the node's namespaces, where paths are those that the kubelet sees.
-    python = [sys.executable, "-P", "-m", "quintet.local.node.storage"]
-    layout.run("storage", [*python, str(layout.directory), str(layout.api_port)])
-
-
-def _wait_for_node(layout: Layout, node: str) -> None:
-    api = Api(layout.directory, layout.outer_port)
-    processes = [layout.process(each) for each in ("containerd", "kubelet", "kube-proxy", "dns", "storage")]
-
-    def ready() -> bool:
-        found = api.get(f"/api/v1/nodes/{node}")
-        if found is None:
-            return False
-        conditions = found["status"].get("conditions", [])
-        is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-        # The taint is removed shortly after the condition; a pod created in between would stay Pending.
-        return is_ready and not found["spec"].get("taints")
-
-    late = partial(processes[1].failure, "does not make the node ready")
-    wait_while_running(processes, ready, SECONDS, late)

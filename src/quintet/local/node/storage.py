@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from quintet.local import teardown
 from quintet.local.api import Api
+from quintet.local.node.layout import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PROVISIONER = "quintet.dev/host-path"
 CLASS = "standard"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 VOLUMES = "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -36,26 +38,26 @@ STORAGE_CLASS = {
     },
     "provisioner": PROVISIONER,
     "reclaimPolicy": "Delete",
-    "volumeBindingMode": "Immediate",
+    "volumeBindingMode": "WaitForFirstConsumer",
 }
 
 
-def main(directory: str, port: str) -> None:
+def main(directory: str, number: str, host: str, port: str) -> None:
     """Reconcile forever; log a failed round and go on."""
-    api = Api(Path(directory), int(port))
+    api, node = Api(Path(directory), int(port), host), Node(Path(directory), int(number))
     while True:
-        _log_failure(reconcile, api, Path(directory) / "volumes")
+        _log_failure(reconcile, api, node)
         time.sleep(EVERY)
 
 
-def reconcile(api: Api, folder: Path) -> None:
-    """Create volumes for pending claims and delete released volumes."""
+def reconcile(api: Api, node: Node) -> None:
+    """Create volumes for claims whose first pod is scheduled to the node; delete its released volumes."""
     for claim in _list(api, CLAIMS):
-        if _is_pending(claim):
-            _log_failure(_create, api, folder, claim)
+        if _is_pending(claim) and _selected_node(claim) == node.name:
+            _log_failure(_create, api, node, claim)
     for volume in _list(api, VOLUMES):
-        if _is_released(volume) and _is_ours(volume, folder):
-            _log_failure(_delete, api, folder, volume["metadata"]["name"])
+        if _is_released(volume) and _is_ours(volume, node):
+            _log_failure(_delete, api, node, volume["metadata"]["name"])
 
 
 def _log_failure(action: Callable[..., None], *arguments: Any) -> None:
@@ -72,17 +74,26 @@ def _list(api: Api, path: str) -> list[Any]:
     return found
 
 
-def _create(api: Api, folder: Path, claim: Any) -> None:
-    volume = volume_for(claim, folder)
-    path = folder / volume["metadata"]["name"]
+def _create(api: Api, node: Node, claim: Any) -> None:
+    volume = volume_for(claim, node)
+    path = _folder(node) / volume["metadata"]["name"]
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o777)
     api.create(VOLUMES, volume)
 
 
-def _delete(api: Api, folder: Path, name: str) -> None:
-    teardown.remove_tree(folder / name, within=folder.parent)
+def _delete(api: Api, node: Node, name: str) -> None:
+    teardown.remove_tree(_folder(node) / name, within=node.directory)
     api.request("DELETE", f"{VOLUMES}/{name}")
+
+
+def _folder(node: Node) -> Path:
+    return node.directory / "volumes"
+
+
+def _selected_node(claim: Any) -> str:
+    """Return the node that the scheduler has chosen for the first pod of a claim; empty if it has not yet."""
+    return str(claim["metadata"].get("annotations", {}).get(SELECTED_NODE, ""))
 
 
 def _is_pending(claim: Any) -> bool:
@@ -105,20 +116,21 @@ def _is_released(volume: Any) -> bool:
     )
 
 
-def _is_ours(volume: Any, folder: Path) -> bool:
-    """Return whether this provisioner created the volume: users can set annotation, path and claim."""
+def _is_ours(volume: Any, node: Node) -> bool:
+    """Return whether this node's provisioner created the volume: users can set annotation, path and claim."""
     name, spec = volume["metadata"]["name"], volume["spec"]
     return (
         NAME.fullmatch(name) is not None
         and name == f"pvc-{spec.get('claimRef', {}).get('uid')}"
-        and spec.get("hostPath", {}).get("path") == str(folder / name)
+        and spec.get("hostPath", {}).get("path") == str(_folder(node) / name)
     )
 
 
-def volume_for(claim: Any, folder: Path) -> dict[str, Any]:
-    """Return the volume for this claim, bound by UID and not to a later claim of the same name."""
+def volume_for(claim: Any, node: Node) -> dict[str, Any]:
+    """Return the volume for this claim on the node, bound by UID, not to a later claim of the same name."""
     meta, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{meta['uid']}"
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -128,7 +140,8 @@ def volume_for(claim: Any, folder: Path) -> dict[str, Any]:
             "accessModes": spec["accessModes"],
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": CLASS,
-            "hostPath": {"path": str(folder / name), "type": "Directory"},
+            "hostPath": {"path": str(_folder(node) / name), "type": "Directory"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",

@@ -1,0 +1,198 @@
+"""A cluster with several nodes: network between them, volumes, and nodes that fail and return."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.commands import eventually, kubectl
+from e2e.conftest import COMMAND
+from e2e.machine_state import CLUSTER, MachineState
+from kit.cluster.control_plane import cluster_with_nodes
+from quintet.local import cluster as local
+from quintet.local.cluster import Cluster
+
+pytestmark = pytest.mark.node
+
+IMAGE = "quintet.local/json-server:0.17.4"
+SERVER = "require('http').createServer((_, answer) => answer.end(require('os').hostname())).listen(8080)"
+CLIENT = (
+    "require('http').get(process.argv[1], {timeout: 2000}, answer => answer.pipe(process.stdout))"
+    ".on('timeout', () => process.exit(1)).on('error', () => process.exit(1))"
+)
+HOST = "kubernetes.io/hostname"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two nodes, with a pod of the Service `web` on each."""
+    state = tmp_path_factory.mktemp("pair")
+    before = MachineState.read(state)
+    with cluster_with_nodes(CLUSTER, state, 2, ("a", "b")) as cluster:
+        kubectl(cluster, "apply", "-f", "-", input=json.dumps(web()))
+        kubectl(cluster, "rollout", "status", "deployment/web", "--timeout=120s")
+        yield cluster
+    eventually(
+        lambda: MachineState.read(state).added_since(before).keys() <= {"files"},
+        "nothing is left",
+        lambda: str(MachineState.read(state).added_since(before)),
+    )
+
+
+def web() -> dict[str, object]:
+    """Return a Deployment with one pod per node, which moves at once when its node fails, and its Service."""
+    labels = {"app": "web"}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+        "labelSelector": {"matchLabels": labels},
+    }
+    tolerations = [
+        {
+            "key": f"node.kubernetes.io/{each}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 1,
+        }
+        for each in ("not-ready", "unreachable")
+    ]
+    spec = {
+        "containers": [{"name": "web", "image": IMAGE, "command": ["node", "-e", SERVER]}],
+        "topologySpreadConstraints": [spread],
+        "tolerations": tolerations,
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": labels, "ports": [{"port": 80, "targetPort": 8080}]},
+    }
+    return {"apiVersion": "v1", "kind": "List", "items": [deployment, service]}
+
+
+def pods(cluster: Cluster) -> dict[str, dict[str, str]]:
+    """Return the running pods of `web` by node: name and address."""
+    listed = json.loads(kubectl(cluster, "get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    return {
+        pod["spec"]["nodeName"]: {"name": pod["metadata"]["name"], "address": pod["status"]["podIP"]}
+        for pod in listed
+        if pod["status"].get("podIP") and not pod["metadata"].get("deletionTimestamp")
+    }
+
+
+def request(cluster: Cluster, pod: str, url: str) -> str:
+    """Send a request from a pod; return the response, which is empty if there is none."""
+    return cluster.kubectl("exec", pod, "--", "node", "-e", CLIENT, url).stdout
+
+
+def is_ready(cluster: Cluster, node: str) -> bool:
+    path = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+    return kubectl(cluster, "get", "node", node, "-o", path) == "True"
+
+
+def quintet(cluster: Cluster, *arguments: str) -> str:
+    """Run the command on the clusters of the same state directory; return its standard error."""
+    state = str(cluster.directory.parents[2])
+    environment = cluster.environment | {"XDG_STATE_HOME": state}
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_nodes_have_names_zones_and_a_share_of_the_machine(pair):
+    items = json.loads(kubectl(pair, "get", "nodes", "-o", "json"))["items"]
+    zones = {
+        each["metadata"]["name"]: each["metadata"]["labels"]["topology.kubernetes.io/zone"] for each in items
+    }
+    assert zones == {f"quintet-{CLUSTER}-1": "a", f"quintet-{CLUSTER}-2": "b"}
+    one = items[0]["status"]
+    assert one["allocatable"]["cpu"] != one["capacity"]["cpu"]
+
+
+def test_pods_of_different_nodes_reach_each_other_by_address_and_service(pair):
+    one, two = (pods(pair)[node] for node in pair.nodes)
+    assert request(pair, one["name"], f"http://{two['address']}:8080") == two["name"]
+    assert request(pair, two["name"], f"http://{one['address']}:8080") == one["name"]
+    # Every response comes from either pod, chosen by chance: both must answer on both nodes.
+    for asking in (one, two):
+        seen: set[str] = set()
+
+        def both(asking: dict[str, str] = asking, seen: set[str] = seen) -> bool:
+            seen.add(request(pair, asking["name"], "http://web.default.svc.cluster.local"))
+            return seen >= {one["name"], two["name"]}
+
+        eventually(both, "responses of both pods", lambda seen=seen: str(seen))
+
+
+def test_second_up_with_other_number_of_nodes_or_zones_is_refused(pair, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(pair.directory.parents[2]))
+    assert local.up(CLUSTER) == pair
+    with pytest.raises(local.LocalError, match="already runs, with 2 nodes"):
+        local.up(CLUSTER, nodes=3)
+    with pytest.raises(local.LocalError, match="already runs, with the zones a, b"):
+        local.up(CLUSTER, nodes=2, zones=("a", "c"))
+
+
+def test_partitioned_node_is_unreachable_until_healed(pair):
+    one, two = (pods(pair)[node] for node in pair.nodes)
+    assert "disconnected node" in quintet(pair, "node", "partition", pair.nodes[1])
+    assert request(pair, one["name"], f"http://{two['address']}:8080") == ""
+    quintet(pair, "node", "heal", "2", "--name", CLUSTER)
+    eventually(
+        lambda: request(pair, one["name"], f"http://{two['address']}:8080") == two["name"], "a response"
+    )
+    assert is_ready(pair, pair.nodes[1])
+
+
+def claim_and_pod(name: str) -> dict[str, object]:
+    """Return a claim of the default StorageClass, and a pod that waits and uses it."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+    return {"apiVersion": "v1", "kind": "List", "items": [claim, pod_with_claim(name, name)]}
+
+
+def pod_with_claim(name: str, claim: str) -> dict[str, object]:
+    mount = {"name": "data", "mountPath": "/data"}
+    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"], "volumeMounts": [mount]}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+    spec = {"containers": [container], "volumes": [volume], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_stopped_node_is_not_ready_its_pods_move_and_its_volume_returns_with_it(pair, monkeypatch):
+    kubectl(pair, "apply", "-f", "-", input=json.dumps(claim_and_pod("kept")))
+    kubectl(pair, "wait", "pod/kept", "--for=condition=Ready", "--timeout=120s")
+    kubectl(pair, "exec", "kept", "--", "sh", "-c", "echo written >/data/file")
+    node = kubectl(pair, "get", "pod", "kept", "-o", "jsonpath={.spec.nodeName}")
+    (other,) = set(pair.nodes) - {node}
+    quintet(pair, "node", "stop", node)
+    monkeypatch.setenv("XDG_STATE_HOME", str(pair.directory.parents[2]))
+    assert local.up(CLUSTER) == pair, "a stopped node is not a broken cluster"
+    eventually(lambda: not is_ready(pair, node), f"{node} is not ready", seconds=90)
+    kubectl(pair, "delete", "pod", "kept", "--force", "--wait=false")
+    kubectl(pair, "apply", "-f", "-", input=json.dumps(pod_with_claim("again", "kept")))
+    eventually(lambda: set(pods(pair)) == {other}, "pods only on the other node", lambda: str(pods(pair)), 90)
+    # Its only volume is on the stopped node, so this pod must not start anywhere else.
+    assert kubectl(pair, "get", "pod", "again", "-o", "jsonpath={.spec.nodeName}") == ""
+    assert "is Ready" in quintet(pair, "node", "start", node)
+    assert is_ready(pair, node)
+    kubectl(pair, "wait", "pod/again", "--for=condition=Ready", "--timeout=120s")
+    assert kubectl(pair, "exec", "again", "--", "cat", "/data/file") == "written\n"
+    assert kubectl(pair, "get", "pod", "again", "-o", "jsonpath={.spec.nodeName}") == node
