@@ -42,14 +42,24 @@ async def create_with_stored_event(backends: Client, namespace: str, **values: s
     """Create a ready backend with an undelivered event in its stream."""
     key = await create(backends, namespace, "any", **values)
     await wait_until_ready(backends, key)
-    where = await create_subscription(backends, namespace, "orders", "any")
-    subscription = await backends.get(SUBSCRIPTIONS, where, Subscription)
-    consumer = consumers.desired_consumer(subscription, await get(backends, key), effective(NATS, values))
+    await create_subscription(backends, namespace, "orders", "any")
+    await create_consumer(backends, key, **values)
     async with connect_jetstream(values["url"]) as jetstream:
-        await jetstream.create_or_update_consumer(values["streamName"], consumer)
         subject = f"{values['streamSubjectPrefix']}.commerce.order.created.v1"
         await jetstream.publish(subject, b"{}", timeout=60)
     return key
+
+
+async def create_consumer(backends: Client, key: ObjectKey, **values: str) -> None:
+    """Create the consumer of the Subscription, as its controller would, once the stream exists."""
+    found = await backends.get(SUBSCRIPTIONS, ObjectKey(key.namespace, "orders"), Subscription)
+    consumer = consumers.desired_consumer(found, await get(backends, key), effective(NATS, values))
+    async with connect_jetstream(values["url"]) as jetstream:
+
+        async def create() -> None:
+            await jetstream.create_or_update_consumer(values["streamName"], consumer)
+
+        await eventually(create, within=90)
 
 
 async def find_leftover_events(api: Api, namespace: str) -> list[tuple[str, int]]:
@@ -163,13 +173,15 @@ async def test_subscription_missing_from_cache_delays_move_to_new_subjects(
 async def test_finished_move_is_not_repeated_after_failed_status_write(
     backends: Client, api, proxy: FaultProxy, simulated_node, nats, namespace, tmp_path
 ):
-    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0, longest_drain=2.0)
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_drain=2.0)
     async with an_operator(proxy.write_kubeconfig(tmp_path), namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
         key = await create_with_stored_event(backends, namespace, **one)
         writes = matching("apply", "deployments", name="any-dispatcher")
         proxy.inject(Answer(409, "Conflict"), when=writes)
-        await update_config(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+        two = {"url": nats.url, "streamName": "two", "streamSubjectPrefix": "two"}
+        await update_config(backends, key, **two)
+        await create_consumer(backends, key, **two)
         await wait_until_ready(backends, key)
         (refused,) = [each for each in proxy.trace.requests(writes) if each.status == 409]
         said = matching("patch", "eventingbackends", subresource="status")
@@ -187,11 +199,13 @@ async def test_finished_move_is_not_repeated_after_failed_status_write(
 async def test_reverted_move_reports_stream_that_keeps_events(
     backends: Client, api, cluster, simulated_node, nats, namespace
 ):
-    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, longest_wait=0.0)
+    quick = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5)
     async with an_operator(cluster.kubeconfig, namespace=namespace, timing=quick):
         one = {"url": nats.url, "streamName": "one", "streamSubjectPrefix": "one"}
         key = await create_with_stored_event(backends, namespace, **one)
-        await update_config(backends, key, url=nats.url, streamName="two", streamSubjectPrefix="two")
+        two = {"url": nats.url, "streamName": "two", "streamSubjectPrefix": "two"}
+        await update_config(backends, key, **two)
+        await create_consumer(backends, key, **two)
 
         async def assert_delivers_the_rest() -> None:
             found = condition(await get(backends, key), "Subscription Controller Ready")

@@ -3,7 +3,7 @@
 A backend has one stream for events and one for dead letters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -40,16 +40,18 @@ _MANAGED: Final = (
 )
 
 
-def stream_config(backend: EventingBackend, config: Effective, old_prefix: str = "") -> StreamConfig:
+def stream_config(
+    backend: EventingBackend, config: Effective, old_prefixes: Iterable[str] = ()
+) -> StreamConfig:
     """Return the desired stream of a backend.
 
-    `old_prefix` is an old subject prefix that pods still publish to while they move to the new one.
+    `old_prefixes` are subject prefixes that pods may still publish to while they move to the new one.
     """
     per_subject = _limit(config.integer("maxMessagesPerSubject"))
     rejects_new = config.text("discardPolicy") == "new"
     return StreamConfig(
         name=config.text("streamName"),
-        subjects=_subjects(config.text("streamSubjectPrefix"), old_prefix),
+        subjects=_subjects(config.text("streamSubjectPrefix"), *old_prefixes),
         retention=cast(Literal["limits", "interest"], config.text("retentionPolicy")),
         storage=_storage(config),
         discard="new" if rejects_new else "old",
@@ -120,9 +122,9 @@ def is_marked_for(backend: EventingBackend, found: StreamConfig) -> bool:
     return _metadata(found).get(OWNER) == owner_value(backend)
 
 
-def _subjects(prefix: str, old_prefix: str) -> tuple[str, ...]:
+def _subjects(*given: str) -> tuple[str, ...]:
     """Return the wildcard subjects of the prefixes; JetStream rejects overlapping ones."""
-    prefixes = [each for each in dict.fromkeys((prefix, old_prefix)) if each]
+    prefixes = [each for each in dict.fromkeys(given) if each]
     outer = [each for each in prefixes if not any(each.startswith(f"{other}.") for other in prefixes)]
     return tuple(f"{each}.>" for each in outer)
 

@@ -58,7 +58,7 @@ REVIEWS = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subject
 CONTEXT = context_of("eventing")
 IMAGE, NATS_IMAGE = "quintet.local/quintet:test", "quintet.local/nats:test"
 LOOPBACK = addresses.NetworkLimits.of(allowed=["127.0.0.0/8"])
-QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, while_moving=0.2)
+QUICK = Timing(while_ready=1.0, first_retry=0.1, last_retry=0.5, while_moving=0.2, publisher_end=1.0)
 CHILD_TYPES = (
     desired.DEPLOYMENTS,
     desired.SERVICES,

@@ -12,7 +12,7 @@ from unit.eventingbackend.samples import a_backend
 KEY = ObjectKey("shop", "bus")
 PLACE = StreamLocation("nats://old.example:4222", "sap")
 ANOTHER = StreamLocation("nats://old.example:4222", "orders")
-TWO = [ConsumerConfig(durable_name="a"), ConsumerConfig(durable_name="b")]
+TWO = {"one": ConsumerConfig(durable_name="a"), "two": ConsumerConfig(durable_name="b")}
 
 
 async def away(key: ObjectKey, place: StreamLocation):
@@ -23,14 +23,12 @@ async def forbidden(key: ObjectKey, place: StreamLocation):
     return ProbeResult(Reason.SECRET_FORBIDDEN, "no")
 
 
-async def test_missing_consumers_are_awaited_for_a_limited_time():
+async def test_missing_consumers_are_awaited_without_a_limit():
     clock = VirtualClock()
-    moves = Migrations(away, clock, Timing(longest_wait=120))
-    assert await moves.missing(KEY, PLACE, TWO) == 2
-    await clock.advance(119)
-    assert await moves.missing(KEY, PLACE, TWO) == 2
-    await clock.advance(1)
-    assert await moves.missing(KEY, PLACE, TWO) == 0
+    moves = Migrations(away, clock, Timing())
+    assert await moves.missing(KEY, PLACE, TWO) == ["one", "two"]
+    await clock.advance(24 * 3600)
+    assert await moves.missing(KEY, PLACE, TWO) == ["one", "two"]
 
 
 async def test_unreachable_old_server_is_awaited_for_a_limited_time_and_reported():
@@ -47,12 +45,12 @@ async def test_unreachable_old_server_is_awaited_for_a_limited_time_and_reported
 
 
 async def test_second_migration_has_its_own_time_limit():
-    clock = VirtualClock()
-    moves = Migrations(away, clock, Timing(longest_wait=120))
-    assert await moves.missing(KEY, PLACE, TWO) == 2
+    clock, backend = VirtualClock(), a_backend()
+    moves = Migrations(away, clock, Timing(longest_drain=120))
+    assert await moves.left(backend, PLACE) is None
     await clock.advance(120)
-    assert await moves.missing(KEY, ANOTHER, TWO) == 2
-    assert await moves.missing(KEY, PLACE, TWO) == 0
+    assert await moves.left(backend, ANOTHER) is None
+    assert await moves.left(backend, PLACE) == 0
 
 
 def test_abandoned_stream_is_reported_unless_publishers_returned():

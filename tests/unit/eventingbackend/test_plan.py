@@ -1,8 +1,12 @@
 """What is wanted, what serves, and who may have a stream."""
 
+import msgspec
 import pytest
 
+from quintet.apis.eventingbackend import SubjectPrefixes
+from quintet.apis.eventingbackend.types import MOST_FORMER
 from quintet.controllers.eventingbackend.decide import plan
+from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 from unit.eventingbackend.samples import a_backend, a_config
 
 URL = "nats://nats.example:4222"
@@ -49,6 +53,37 @@ def test_only_pod_settings_change_without_a_probe(values, want):
 def test_other_type_always_needs_a_probe():
     assert not plan.proven_already(a_config(), a_config("beb", secretRef="mesh"))
     assert not plan.proven_already(None, a_config())
+
+
+def changed(former=(), **entries):
+    """A backend that served with the default prefixes and now has these entries."""
+    backend = a_backend(in_use=a_config(url=URL), url=URL, **entries)
+    status = msgspec.structs.replace(backend.status, former_subjects=tuple(former))
+    return msgspec.structs.replace(backend, status=status)
+
+
+def test_replaced_prefixes_are_former_until_the_stream_changes():
+    default = SubjectPrefixes("kyma", "sap.kyma.custom")
+    moved = a_config(url=URL, streamSubjectPrefix="new")
+    assert plan.former_subjects(changed(), moved) == (default,)
+    assert plan.former_subjects(changed(), a_config(url=URL)) == ()
+    assert plan.former_subjects(changed(), a_config(url=URL, streamName="other")) == ()
+    assert plan.former_subjects(changed(), None) == ()
+
+
+def test_restored_prefixes_are_no_longer_former():
+    default, older = SubjectPrefixes("kyma", "sap.kyma.custom"), SubjectPrefixes("old", "sap.kyma.custom")
+    backend = changed([older])
+    assert plan.former_subjects(backend, a_config(url=URL, streamSubjectPrefix="old")) == (default,)
+    assert plan.former_subjects(backend, a_config(url=URL, eventTypePrefix="x")) == (older, default)
+
+
+def test_config_stays_in_use_while_status_has_no_room_for_former_prefixes():
+    former = [SubjectPrefixes(f"p{number}", "") for number in range(MOST_FORMER)]
+    backend = changed(former, eventTypePrefix="new")
+    in_use, result = plan.config_in_use(backend, plan.plan_of(backend), ProbeResult())
+    assert in_use.text("eventTypePrefix") == "sap.kyma.custom"
+    assert result.reason is Reason.MOVING
 
 
 @pytest.mark.parametrize(

@@ -88,4 +88,4 @@ def test_stream_without_mark_of_this_backend_differs(mark):
 )
 def test_stream_keeps_old_subjects_during_a_migration(prefix, kept, want):
     config = a_config(streamSubjectPrefix=prefix)
-    assert streams.stream_config(BUS, config, kept).subjects == want
+    assert streams.stream_config(BUS, config, [kept]).subjects == want

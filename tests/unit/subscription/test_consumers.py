@@ -3,7 +3,13 @@
 import msgspec
 import pytest
 
-from quintet.apis.eventingbackend import NATS, EventingBackend, EventingBackendSpec, effective
+from quintet.apis.eventingbackend import (
+    NATS,
+    EventingBackend,
+    EventingBackendSpec,
+    SubjectPrefixes,
+    effective,
+)
 from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import (
     BackendInUse,
@@ -19,11 +25,12 @@ from quintet.eventing.decide.consumers import (
     desired_consumer,
     find_orphans,
     has_active_pull,
+    has_handled,
     needs_consumer,
     owner_uid,
     pull_batch,
 )
-from quintet.nats.config import ConsumerConfig, ConsumerInfo
+from quintet.nats.config import ConsumerConfig, ConsumerInfo, SequencePair
 
 BACKEND = EventingBackend(
     metadata=ObjectMeta(name="main", namespace="shop", uid="b1"), spec=EventingBackendSpec(type="nats")
@@ -58,6 +65,26 @@ def test_consumer_config_follows_subscription_and_backend():
 @pytest.mark.parametrize("written", [5, "5"])
 def test_subscription_settings_override_backend_settings(written):
     assert desired_consumer(a_subscription(written), BACKEND, CONFIG).max_ack_pending == 5
+
+
+def test_consumer_keeps_subjects_of_former_prefixes():
+    former = (SubjectPrefixes("old", "sap.kyma.custom"), SubjectPrefixes("kyma", "a"))
+    consumer = desired_consumer(a_subscription(), BACKEND, CONFIG, former)
+    assert consumer.filter_subjects == ("kyma.commerce.a.b", "old.commerce.a.b", "kyma.a.b")
+
+
+@pytest.mark.parametrize(
+    ("info", "want"),
+    [
+        ({"num_pending": 1}, False),
+        ({"num_ack_pending": 1}, False),
+        ({"num_pending": 9, "ack_floor": SequencePair(stream_seq=4)}, False),
+        ({"num_pending": 9, "ack_floor": SequencePair(stream_seq=5)}, True),
+        ({}, True),
+    ],
+)
+def test_consumer_has_handled_events_up_to_its_ack_floor_or_all(info, want):
+    assert has_handled(ConsumerInfo(**info), 5) is want
 
 
 def test_up_to_date_consumer_is_not_changed():

@@ -15,6 +15,7 @@ from quintet.apis.eventingbackend.types import (
     EventingBackendStatus,
     FaultType,
     Origin,
+    SubjectPrefixes,
 )
 from quintet.apis.eventingbackend.validation import config_faults, default, validate
 
@@ -37,6 +38,7 @@ __all__ = [
     "Key",
     "Origin",
     "PartCondition",
+    "SubjectPrefixes",
     "config_faults",
     "default",
     "effective",

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from quintet.apis.eventingbackend.catalog import BackendType, Key, Value
-from quintet.apis.eventingbackend.types import EffectiveValue, Origin
+from quintet.apis.eventingbackend.types import EffectiveValue, Origin, SubjectPrefixes
 from quintet.apis.eventingbackend.values import NOT_SHOWN, meaning, plain
 
 
@@ -40,6 +40,11 @@ class Effective:
         if not isinstance(read, Decimal):
             raise TypeError(f"{name} of backend type {self.backend.name} is neither quantity nor duration")
         return read
+
+    @property
+    def subject_prefixes(self) -> SubjectPrefixes:
+        """The prefixes that determine the subjects of events."""
+        return SubjectPrefixes(self.text("streamSubjectPrefix"), self.text("eventTypePrefix"))
 
     def entries(self) -> tuple[EffectiveValue, ...]:
         """Return all options for the status, in catalog order; those without a value are empty."""

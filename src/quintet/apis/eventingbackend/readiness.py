@@ -15,6 +15,7 @@ from quintet.apis.eventingbackend.types import (
     ConfigFault,
     EffectiveValue,
     EventingBackendStatus,
+    SubjectPrefixes,
 )
 from quintet.apis.meta import Condition, find_condition
 
@@ -48,6 +49,7 @@ def status_of(
     generation: int,
     faults: Sequence[ConfigFault],
     in_use: Sequence[EffectiveValue],
+    former_subjects: Sequence[SubjectPrefixes] = (),
     backend: PartCondition,
     publisher: PartCondition,
     subscriptions: PartCondition,
@@ -73,6 +75,7 @@ def status_of(
         observed_generation=generation,
         validation_errors=tuple(faults),
         effective_config=tuple(in_use),
+        former_subjects=tuple(former_subjects),
         conditions=(*parts, _ready(parts, faulty=bool(faults))),
     )
 

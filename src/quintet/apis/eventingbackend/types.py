@@ -24,6 +24,7 @@ FINALIZER: Final = "eventing.kyma-project.io/eventingbackend"
 
 MOST_ENTRIES: Final = 64
 MOST_FAULTS: Final = 128
+MOST_FORMER: Final = 16
 LONGEST_NAME: Final = 256
 
 BACKEND_READY: Final = "Backend Ready"
@@ -80,6 +81,17 @@ class EffectiveValue(Struct, frozen=True):
         ),
     ]
     origin: Annotated[Origin, Meta(description="Whether the user set the value or it is the default.")]
+
+
+class SubjectPrefixes(Struct, frozen=True):
+    """The prefixes that determine the subject of an event."""
+
+    stream_subject_prefix: Annotated[
+        str, Meta(description="The value of streamSubjectPrefix.", max_length=LONGEST_NAME)
+    ]
+    event_type_prefix: Annotated[
+        str, Meta(description="The value of eventTypePrefix.", max_length=LONGEST_NAME)
+    ]
 
 
 _CONFIG: Final[JsonObject] = {
@@ -156,6 +168,15 @@ class EventingBackendStatus(Struct, frozen=True):
         tuple[EffectiveValue, ...],
         list_map("name"),
         Meta(description="The configuration in use, including defaults.", max_length=MOST_ENTRIES),
+    ] = ()
+    former_subjects: Annotated[
+        tuple[SubjectPrefixes, ...],
+        ATOMIC,
+        Meta(
+            description="Prefixes of earlier configurations. The stream and its consumers keep their "
+            "subjects until no publisher uses them and no event with such a subject is undelivered.",
+            max_length=MOST_FORMER,
+        ),
     ] = ()
     conditions: Annotated[
         tuple[Condition, ...],

@@ -18,6 +18,7 @@ from quintet.apis.eventingbackend import (
     EventingBackend,
     EventingBackendStatus,
     PartCondition,
+    SubjectPrefixes,
     status_of,
 )
 from quintet.apis.eventingbackend.types import FINALIZER
@@ -34,7 +35,7 @@ from quintet.controllers.eventingbackend.caches import (
     watch,
 )
 from quintet.controllers.eventingbackend.decide import plan, status
-from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
+from quintet.controllers.eventingbackend.decide.desired import Pods
 from quintet.controllers.eventingbackend.decide.plan import Plan, plan_of
 from quintet.controllers.eventingbackend.decide.probe_result import (
     NOT_PROBED,
@@ -46,6 +47,7 @@ from quintet.controllers.eventingbackend.decide.status import WorkloadState
 from quintet.controllers.eventingbackend.drivers import Driver, Tools, drivers
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.controllers.eventingbackend.drivers.secrets import SecretReader
+from quintet.controllers.eventingbackend.former_subjects import FormerSubjects
 from quintet.controllers.eventingbackend.migration import (
     Migrations,
     StreamLocation,
@@ -60,7 +62,6 @@ from quintet.eventing.decide import consumers
 from quintet.eventing.sessions import Sessions
 from quintet.eventing.settings import DispatcherSettings, PublisherSettings
 from quintet.kube.client import Client
-from quintet.nats.client import NatsClient
 from quintet.nats.errors import NatsError
 from quintet.runtime.apply import Children
 from quintet.runtime.builder import Builder
@@ -88,6 +89,8 @@ class Attempt:
     probed: bool = False
     """Whether the result is that of a probe, which has an interval of its own."""
     in_use: Effective | None = None
+    former: tuple[SubjectPrefixes, ...] = ()
+    """Prefixes of earlier configurations that the stream and its consumers keep."""
     publisher: PartCondition = status.WAITS
     dispatcher: PartCondition = status.WAITS
     requeue_after: float | None = None
@@ -122,7 +125,8 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         tools = Tools(clock, sessions, secrets, options.limits)
         self._drivers: dict[str, Driver] = drivers(tools)
         self._nats = NatsDriver(tools)
-        self._migrations = Migrations(self._connect, clock, options.timing)
+        self._migrations = Migrations(self._nats.connect_to, clock, options.timing)
+        self._former_subjects = FormerSubjects(self._nats.connect_to, clock, options.timing)
         sessions.listeners.append(self._connection_changed)
 
     async def reconcile(self, backend: EventingBackend, context: Context[EventingBackend]) -> Outcome:
@@ -156,6 +160,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
     async def forget(self, key: ObjectKey) -> None:
         self._probes.forget(key)
         self._migrations.end(key, None)
+        self._former_subjects.forget(key)
         await self._sessions.keep_only(key, ())
 
     def events(
@@ -172,12 +177,11 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
 
     async def _choose_config(self, scope: Attempt) -> None:
         """Find out whether the backend of the spec is ready, and which configuration is to be used."""
-        candidate, wanted, serving = scope.plan.candidate, scope.plan.wanted, scope.plan.serving
-        if candidate is None:
+        if scope.plan.candidate is None:
             return
-        scope.probe_result = await self._probe(scope, candidate)
-        proven = scope.probe_result.ready or (wanted is not None and plan.proven_already(serving, wanted))
-        scope.in_use = wanted if wanted is not None and proven else serving
+        result = await self._probe(scope, scope.plan.candidate)
+        scope.in_use, scope.probe_result = plan.config_in_use(scope.backend, scope.plan, result)
+        scope.former = plan.former_subjects(scope.backend, scope.in_use)
 
     async def _probe(self, scope: Attempt, candidate: Effective) -> ProbeResult:
         backend = scope.backend
@@ -197,6 +201,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             running.generation,
             running.status.available_replicas,
             old,
+            backend.status.former_subjects,
             backend.metadata.annotations.get(RECONCILE_AT),
         )
         driver = self._drivers[candidate.backend.name]
@@ -214,16 +219,19 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
 
     async def _apply_config(self, scope: Attempt) -> None:
         """Bring the pods to the configuration in use."""
-        config, writer = scope.in_use, scope.writer
+        backend, config, writer = scope.backend, scope.in_use, scope.writer
         if config is None:
             return
-        plane = self._drivers[config.backend.name].data_plane(scope.backend, config)
+        plane = self._drivers[config.backend.name].data_plane(backend, config)
         pods = Pods(
             image=self._options.image, secret=plane.secret, secret_version=self._secret_version(scope)
         )
-        old, new = self._location(writer), _new_location(plane, runs_server(config))
+        old, new = (
+            self._location(writer),
+            location_for(plane.dispatcher, plane.secret, own=runs_server(config)),
+        )
         moves = old is not None and (new is None or not old.same(new))
-        if moves and new is not None and (missing := await self._count_unready(scope, config, new)):
+        if moves and new is not None and (missing := await self._find_unready(scope, config, new)):
             scope.publisher = scope.dispatcher = status.waits_for_subscriptions(missing)
             scope.requeue_after = self._options.timing.while_moving
             return
@@ -241,8 +249,11 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             await self._delete_unused(scope, config)
         # Only now: a reconcile that fails half-way must not restart the wait.
         if writer.unmade == unmade and scope.publisher.status == "True":
-            for note in self._migrations.end(scope.backend.key, new):
+            for note in self._migrations.end(backend.key, new):
                 scope.context.record(Event(WARNING, "EventsLeftBehind", note))
+            if scope.former and new is not None and await self._former_subjects.are_unused(backend, new):
+                # The next probe removes them from the stream.
+                scope.former, scope.requeue_after = (), self._options.timing.while_moving
 
     def _location(self, writer: ChildWriter, part: str = DISPATCHER) -> StreamLocation | None:
         """Return the stream location that the running pods of a part use."""
@@ -261,30 +272,29 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         if there is not None and not any(each and there.same_stream(each) for each in (old, new)):
             self._migrations.abandon(writer.key, there)
 
-    async def _count_unready(self, scope: Attempt, config: Effective, new: StreamLocation) -> int:
-        """Count the Subscriptions without a consumer in the new stream; they would miss events."""
+    async def _find_unready(self, scope: Attempt, config: Effective, new: StreamLocation) -> list[str]:
+        """Return the Subscriptions without a consumer in the new stream; they would miss events."""
         backend = scope.backend
         here, known = self._in_namespace(backend)
-        missing = await self._count_missing(
-            backend, config, new, plan.subscriptions_using(backend, here, known)
-        )
+        users = plan.subscriptions_using(backend, here, known)
+        missing = await self._find_missing(scope, config, new, users)
         there = self._location(scope.writer, PUBLISHER)
         if missing or (there is not None and there.same(new)):
             return missing
         # The cache may be behind, and publishers are about to move.
         listed = plan.subscriptions_using(backend, here, await self._list_live(backend.metadata.namespace))
-        return await self._count_missing(backend, config, new, listed)
+        return await self._find_missing(scope, config, new, listed)
 
-    async def _count_missing(
-        self, backend: EventingBackend, config: Effective, new: StreamLocation, users: list[Subscription]
-    ) -> int:
-        namespace = backend.metadata.namespace
-        wanted = [
-            consumers.desired_consumer(each, backend, config)
+    async def _find_missing(
+        self, scope: Attempt, config: Effective, new: StreamLocation, users: list[Subscription]
+    ) -> list[str]:
+        backend, namespace = scope.backend, scope.backend.metadata.namespace
+        wanted = {
+            each.metadata.name: consumers.desired_consumer(each, backend, config, scope.former)
             for each in users
             if not each.metadata.deleting and not spec_errors(msgspec.to_builtins(each.spec), namespace)
-        ]
-        return await self._migrations.missing(backend.key, new, wanted) if wanted else 0
+        }
+        return await self._migrations.missing(backend.key, new, wanted) if wanted else []
 
     async def _count_undelivered(
         self, scope: Attempt, old: StreamLocation, new: StreamLocation | None
@@ -357,26 +367,16 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
             generation=backend.metadata.generation,
             faults=scope.plan.faults,
             in_use=in_use.entries() if in_use is not None else (),
+            former_subjects=scope.former,
             backend=scope.probe_result.condition,
             publisher=scope.publisher,
             subscriptions=scope.dispatcher,
         )
 
-    async def _connect(
-        self, key: ObjectKey, location: StreamLocation
-    ) -> tuple[NatsClient, str] | ProbeResult:
-        return await self._nats.connect(key, location.url, location.secret, own=location.own)
-
     def _connection_changed(self, key: ObjectKey) -> None:
         if self._sessions.has_lost(key):
             self._probes.forget(key)
             self._queue.add(key)
-
-
-def _new_location(plane: DataPlane, own: bool) -> StreamLocation | None:
-    if plane.dispatcher is None:
-        return None
-    return location_for(plane.dispatcher, plane.secret, own=own)
 
 
 def build(

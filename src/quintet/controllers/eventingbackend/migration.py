@@ -1,10 +1,11 @@
 """Migrates a backend to another server, stream or subject without losing events.
 
 The order: consumers are created at the new stream → publishers switch → the remaining events of the old
-stream are delivered → dispatchers switch. Every wait is limited, because the old server may have failed.
+stream are delivered → dispatchers switch. The wait for the old stream is limited, because its server may have
+failed. The wait for consumers is not: an event without a consumer would be lost.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -44,9 +45,11 @@ class StreamLocation:
         return self.same_stream(other) and self.prefixes == other.prefixes
 
 
-def location_for(decoded: DispatcherSettings, secret: str, *, own: bool) -> StreamLocation:
-    """Return the location that dispatcher settings name."""
-    return _place(decoded.nats, decoded.event_type_prefix, secret, own=own)
+def location_for(settings: DispatcherSettings | None, secret: str, *, own: bool) -> StreamLocation | None:
+    """Return the location that dispatcher settings name; None if there is no dispatcher."""
+    if settings is None:
+        return None
+    return _place(settings.nats, settings.event_type_prefix, secret, own=own)
 
 
 _Wait = tuple[str, str, str, tuple[str, str]]
@@ -81,12 +84,11 @@ class Migrations:
         self._left: dict[ObjectKey, dict[StreamLocation, str]] = {}
 
     async def missing(
-        self, backend: ObjectKey, location: StreamLocation, wanted: Iterable[ConsumerConfig]
-    ) -> int:
-        """Return how many consumers are missing at the new stream; 0 also after the maximum wait."""
+        self, backend: ObjectKey, location: StreamLocation, wanted: Mapping[str, ConsumerConfig]
+    ) -> list[str]:
+        """Return the Subscriptions whose desired consumer is missing at the new stream."""
         found = {each.name: each.config for each in await self._consumers(backend, location) or ()}
-        absent = sum(not _as_wanted(found.get(each.durable_name), each) for each in wanted)
-        return absent if absent and self._patient(backend, "wait", location, self._timing.longest_wait) else 0
+        return [name for name, each in wanted.items() if not _as_wanted(found.get(each.durable_name), each)]
 
     async def left(self, backend: EventingBackend, location: StreamLocation) -> int | None:
         """Return how many events remain; None if unknown, 0 also after the maximum wait."""

@@ -22,10 +22,10 @@ class Timing:
     last_retry: float = 60.0
     while_moving: float = 1.0
     """Interval of reconciliations during a migration."""
-    longest_wait: float = 120.0
-    """Maximum wait for consumers at the new stream; then publishers switch without them."""
     longest_drain: float = 600.0
     """Maximum wait for the old stream to drain; then its events stay there."""
+    publisher_end: float = 120.0
+    """How long a publisher that was replaced may still store events: twice the grace period of its pod."""
 
 
 @dataclass(frozen=True, slots=True)

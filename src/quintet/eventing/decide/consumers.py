@@ -10,7 +10,7 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import UNSET
 
-from quintet.apis.eventingbackend import Effective, EventingBackend
+from quintet.apis.eventingbackend import Effective, EventingBackend, SubjectPrefixes
 from quintet.apis.subscription import Subscription
 from quintet.eventing.decide import naming
 from quintet.eventing.decide.choice import choose_backend
@@ -39,10 +39,18 @@ def pull_batch(allowed: int) -> int:
 
 
 def desired_consumer(
-    subscription: Subscription, backend: EventingBackend, config: Effective
+    subscription: Subscription,
+    backend: EventingBackend,
+    config: Effective,
+    former: Sequence[SubjectPrefixes] | None = None,
 ) -> ConsumerConfig:
-    """Return the consumer of a valid Subscription in the stream of its backend."""
-    prefix, complete = config.text("streamSubjectPrefix"), config.text("eventTypePrefix")
+    """Return the consumer of a valid Subscription in the stream of its backend.
+
+    It has the subjects of the configuration and of all former prefixes, by default those in the status:
+    publishers that have not moved yet, and events that wait, have them.
+    """
+    if former is None:
+        former = backend.status.former_subjects
     return ConsumerConfig(
         durable_name=naming.consumer_name(subscription.metadata),
         # The catalog allows exactly these values.
@@ -52,7 +60,15 @@ def desired_consumer(
         # The dispatcher limits the attempts: the server would silently drop an event after the last one.
         max_deliver=-1,
         max_ack_pending=max_in_flight(subscription, config.integer("maxInFlightMessages")),
-        filter_subjects=tuple(naming.subscription_subjects(subscription, prefix, complete)),
+        filter_subjects=tuple(
+            dict.fromkeys(
+                subject
+                for prefixes in (config.subject_prefixes, *former)
+                for subject in naming.subscription_subjects(
+                    subscription, prefixes.stream_subject_prefix, prefixes.event_type_prefix
+                )
+            )
+        ),
         metadata={naming.BACKEND: backend.metadata.uid, naming.SUBSCRIPTION: str(subscription.key)},
     )
 
@@ -72,6 +88,11 @@ def consumer_update(found: ConsumerConfig, desired: ConsumerConfig) -> ConsumerC
         num_replicas=found.num_replicas,
         max_waiting=found.max_waiting,
     )
+
+
+def has_handled(info: ConsumerInfo, sequence: int) -> bool:
+    """Return whether a consumer has handled all messages up to a sequence number of the stream."""
+    return info.num_pending + info.num_ack_pending == 0 or info.ack_floor.stream_seq >= sequence
 
 
 def has_active_pull(info: ConsumerInfo) -> bool:

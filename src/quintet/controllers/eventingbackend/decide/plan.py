@@ -14,13 +14,16 @@ from quintet.apis.eventingbackend import (
     Effective,
     EventingBackend,
     FaultType,
+    SubjectPrefixes,
     config_faults,
     effective,
     effective_from_status,
     entries,
 )
 from quintet.apis.eventingbackend.addresses import parse_endpoint
+from quintet.apis.eventingbackend.types import MOST_FORMER
 from quintet.apis.subscription import Subscription
+from quintet.controllers.eventingbackend.decide.probe_result import TOO_MANY_MOVES, ProbeResult
 from quintet.eventing.children import SERVER, child_name, runs_server, server_url
 from quintet.eventing.decide.choice import choose_backend
 
@@ -82,6 +85,37 @@ def proven_already(serving: Effective | None, wanted: Effective) -> bool:
         return False
     names = serving.values.keys() | wanted.values.keys()
     return all(serving.values.get(name) == wanted.values.get(name) for name in names - _OF_OUR_PODS)
+
+
+def config_in_use(
+    backend: EventingBackend, found: Plan, result: ProbeResult
+) -> tuple[Effective | None, ProbeResult]:
+    """Return the configuration to use, and the result of its probe."""
+    wanted, serving = found.wanted, found.serving
+    if wanted is None or not (result.ready or proven_already(serving, wanted)):
+        return serving, result
+    if len(former_subjects(backend, wanted)) > MOST_FORMER:
+        return serving, TOO_MANY_MOVES
+    return wanted, result
+
+
+def former_subjects(backend: EventingBackend, in_use: Effective | None) -> tuple[SubjectPrefixes, ...]:
+    """Return the prefixes, other than the current ones, with which the stream in use may have events."""
+    serving = plan_of(backend).serving
+    if serving is None or in_use is None or not same_stream(backend, serving, in_use):
+        return ()
+    known = (*backend.status.former_subjects, serving.subject_prefixes)
+    return tuple(each for each in dict.fromkeys(known) if each != in_use.subject_prefixes)
+
+
+def same_stream(backend: EventingBackend, one: Effective, other: Effective) -> bool:
+    """Return whether two configurations use the same stream on the same server."""
+    places = [
+        (server_url(backend.key, each), each.text("streamName"))
+        for each in (one, other)
+        if each.backend.key("streamName") is not None
+    ]
+    return len(places) == 2 and places[0] == places[1]
 
 
 def own_servers(backend: EventingBackend) -> set[str]:

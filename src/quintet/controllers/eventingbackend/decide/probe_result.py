@@ -31,6 +31,7 @@ class Reason(StrEnum):
     NO_JETSTREAM = "JetStream not available"
     STREAM_REFUSED = "Stream refused by the server"
     SERVER_FAILED = "Server gave no usable answer"
+    MOVING = "Earlier subjects in use"
     TOKEN_REFUSED = "EventMesh token refused"
     API_FAILED = "Objects could not be made"
 
@@ -60,6 +61,12 @@ class ProbeResult:
 
 NOT_PROBED = ProbeResult(Reason.SERVER_FAILED)
 """Result for a backend that was not probed."""
+TOO_MANY_MOVES = ProbeResult(
+    Reason.MOVING,
+    "streamSubjectPrefix and eventTypePrefix have changed too often: the previous configuration stays in "
+    "use until the events with the earlier subjects in status.formerSubjects are delivered",
+)
+"""Result while the status cannot hold another former prefix."""
 
 
 def server_of_other(owner: ObjectKey) -> ProbeResult:

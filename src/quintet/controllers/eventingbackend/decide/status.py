@@ -86,10 +86,12 @@ def part_condition(rollout: WorkloadState | None) -> PartCondition:
     return PartCondition("False", message=rollout.progress)
 
 
-def waits_for_subscriptions(count: int) -> PartCondition:
+def waits_for_subscriptions(missing: Sequence[str]) -> PartCondition:
     """Return the condition while consumers are missing at the new stream: events would be lost."""
     return PartCondition(
-        "False", message=f"migrates when {count} more Subscriptions have a consumer at the new stream"
+        "False",
+        message=f"migrates when {len(missing)} more Subscriptions have a consumer at the new stream: "
+        f"{_names(missing)}",
     )
 
 
@@ -101,11 +103,7 @@ def delivers_the_rest(stream: str, left: int | None) -> PartCondition:
 
 def in_use_by(backend: EventingBackend, users: Sequence[str]) -> EventingBackendStatus:
     """Return the status while Subscriptions block the deletion; all else is unchanged."""
-    named = ", ".join(users[:_MOST_NAMED])
-    more = f" and {len(users) - _MOST_NAMED} more" if len(users) > _MOST_NAMED else ""
-    text = (
-        f"deletion waits for the Subscriptions that use it: {named}{more}; delete or change them to continue"
-    )
+    text = f"deletion waits for the Subscriptions that use it: {_names(users)}; delete or change them"
     others = tuple(each for each in backend.status.conditions if each.type != READY)
     return msgspec.structs.replace(
         backend.status,
@@ -132,6 +130,11 @@ def news(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> Iterato
             continue
         note = f"{part}: {new.message or new.reason}"
         yield News(new.status == "True", _one_word(new.reason), note)
+
+
+def _names(found: Sequence[str]) -> str:
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"{', '.join(found[:_MOST_NAMED])}{more}"
 
 
 def _one_word(reason: str) -> str:

@@ -4,12 +4,14 @@ Every stage has its own failure reason. Texts of the server are not shown unless
 users must not read through the operator what a server tells strangers.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from quintet.apis.eventingbackend import NATS, Effective, EventingBackend
 from quintet.apis.eventingbackend.addresses import parse_endpoint
 from quintet.apis.meta import ObjectKey
 from quintet.controllers.eventingbackend.decide.desired import DataPlane
+from quintet.controllers.eventingbackend.decide.plan import former_subjects
 from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult, Reason
 from quintet.controllers.eventingbackend.drivers.addresses import resolve_addresses
 from quintet.controllers.eventingbackend.drivers.driver import Driver
@@ -100,8 +102,9 @@ class NatsDriver(Driver):
     ) -> ProbeResult:
         """Probe everything from the Secret to the stream."""
         url = server_url(backend.key, config)
-        here = old is not None and old.same_stream(StreamLocation(url, config.text("streamName")))
-        kept = old.prefixes[0] if old is not None and here else ""
+        kept = {each.stream_subject_prefix for each in former_subjects(backend, config)}
+        if old is not None and old.same_stream(StreamLocation(url, config.text("streamName"))):
+            kept.add(old.prefixes[0])
         address = f"{parse_endpoint(url).host}:{parse_endpoint(url).port}"
         try:
             secret, own = config.text("credentialsSecretRef"), runs_server(config)
@@ -125,6 +128,12 @@ class NatsDriver(Driver):
                 for name in (stream, streams.dead_letter_stream(stream)):
                     await _unmark(JetStream(client), backend, name)
         await super().release(backend)
+
+    async def connect_to(
+        self, key: ObjectKey, location: StreamLocation
+    ) -> tuple[NatsClient, str] | ProbeResult:
+        """Return a connection to the server of a stream, as `connect` does."""
+        return await self.connect(key, location.url, location.secret, own=location.own)
 
     async def connect(
         self, key: ObjectKey, url: str, secret_name: str, *, own: bool
@@ -160,9 +169,9 @@ class NatsDriver(Driver):
         return await self._tools.sessions.open(key, options, version), version
 
     async def _ensure_streams(
-        self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: str
+        self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: Iterable[str]
     ) -> ProbeResult | None:
-        events = streams.stream_config(backend, config, kept)
+        events = streams.stream_config(backend, config, sorted(kept))
         for wanted in (events, streams.dead_letter_config(backend, config)):
             try:
                 if (problem := await self._ensure_stream(jetstream, backend, wanted)) is not None:
