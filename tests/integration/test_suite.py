@@ -1,11 +1,11 @@
 """The suite operator on a real API server, with its shipped permissions."""
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 
 from kit.background import run_in_background
-from kit.cli.quintet import apply
 from kit.cluster.api import Api, RefusedError
 from kit.eventually import eventually
 from kit.faults.proxy import Before, FaultProxy, anything, matching
@@ -175,8 +175,8 @@ async def test_removed_controller_loses_workload_and_permissions_but_no_user_obj
     assert await exists(api, f"{CRDS}/jsonservers.example.com")
 
     def assert_warned() -> None:
-        body["metadata"]["name"] = "app-new"
-        done = apply(cluster, namespace, body)
+        new = json.dumps({**body, "metadata": {"name": "app-new"}})
+        done = cluster.kubectl("create", "-n", namespace, "--dry-run=server", "-f", "-", input=new)
         assert "no jsonserver controller runs" in done.stderr, done
 
     await eventually(assert_warned, within=60)
