@@ -80,6 +80,12 @@ def dead_letter_config(backend: EventingBackend, config: Effective) -> StreamCon
     )
 
 
+def reserved_bytes(config: Effective) -> int:
+    """Return the storage that a server reserves for the streams of a backend; 0 without a limit."""
+    events = _limit(int(config.measure("maxBytes")))
+    return events + _DEAD_LETTER_BYTES if events > 0 else 0
+
+
 def dead_letter_stream(stream: str) -> str:
     """Return the name of the dead-letter stream of a stream."""
     return f"{stream}-dead-letter"

@@ -13,6 +13,7 @@ from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.eventing.children import child_name, server_url
 from quintet.eventing.settings import VARIABLE
+from quintet.eventing.streams import dead_letter_config, stream_config
 from unit.eventingbackend.samples import a_backend, a_config
 
 BUS = a_backend()
@@ -123,6 +124,15 @@ def test_publisher_service_listens_on_port_80():
 )
 def test_claim_size_covers_the_stream_with_reserve(values, want):
     assert server.claim_size(a_config(**values)) == want
+
+
+@pytest.mark.parametrize("size", ["1", "1k", "77Mi", "700Mi", "1Gi", "3Ti", "1Pi"])
+def test_server_may_store_what_the_streams_of_its_backend_reserve(size):
+    config = a_config(maxBytes=size)
+    body = server.stateful_set(BUS, config, "nats:1", size=server.claim_size(config))
+    settings = json.loads(body["spec"]["template"]["metadata"]["annotations"][server.CONFIG])
+    reserved = sum(each.max_bytes for each in (stream_config(BUS, config), dead_letter_config(BUS, config)))
+    assert reserved <= settings["jetstream"]["max_file_store"] <= reserved + 2 * 1024 * 1024
 
 
 def test_clustered_servers_have_routes_and_a_single_server_has_none():

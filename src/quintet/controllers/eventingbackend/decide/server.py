@@ -2,27 +2,37 @@
 
 There is one pod per stream replica, each with its own claim. Claim size and number of servers are fixed at
 creation: StatefulSets cannot change the size, and JetStream does not move a stream from a single server into
-a cluster.
+a cluster. The configuration file is an annotation of the pod, mounted by the downward API.
 """
 
+import json
+import math
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Final
 
 from quintet.apis.eventingbackend import Effective, EventingBackend
 from quintet.apis.meta import JsonObject, Resource
+from quintet.apis.quantity import amount
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.eventing.children import DISPATCHER, NATS_PORT, PUBLISHER, SERVER, child_name
+from quintet.eventing.streams import reserved_bytes
 
 STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+
+CONFIG: Final = "eventing.kyma-project.io/nats-config"
+"""Pod annotation with the configuration file of the server."""
 
 _ROUTES: Final = "--routes"
 _ROUTES_PORT: Final = 6222
 _MONITOR_PORT: Final = 8222
 _DATA: Final = "/data"
+_CONFIG_FOLDER: Final = "/etc/nats"
+_CONFIG_FILE: Final = "nats.conf"
 _MEBIBYTE: Final = 1024 * 1024
-_ROOM_FOR_DEAD_LETTERS: Final = 256
+# The file system, and deleted messages whose blocks NATS has not compacted yet.
+_OVERHEAD: Final = 96 * _MEBIBYTE
+_OVERHEAD_FACTOR: Final = 1.25
 _UNBOUNDED: Final = 10 * 1024
 
 
@@ -39,12 +49,20 @@ def configured_servers(arguments: Sequence[str]) -> int:
 
 
 def claim_size(config: Effective) -> str:
-    """Return the storage request: the stream plus a quarter, and room for dead letters."""
-    most = config.measure("maxBytes")
-    if most <= 0:
+    """Return the storage request: what the streams reserve, and the overhead of storing it."""
+    reserved = reserved_bytes(config)
+    if not reserved:
         return f"{_UNBOUNDED}Mi"
-    mebibytes = int((most * Decimal("1.25") / _MEBIBYTE).to_integral_value(rounding="ROUND_CEILING"))
-    return f"{mebibytes + _ROOM_FOR_DEAD_LETTERS}Mi"
+    return f"{math.ceil((reserved * _OVERHEAD_FACTOR + _OVERHEAD) / _MEBIBYTE)}Mi"
+
+
+def max_file_store(size: str) -> int:
+    """Return how many bytes streams may reserve on a volume of this size; the inverse of `claim_size`.
+
+    By default NATS takes three quarters of what is free when it starts, which is too little for a volume
+    with many events.
+    """
+    return max(0, int((int(amount(size) or 0) - _OVERHEAD) / _OVERHEAD_FACTOR))
 
 
 def stateful_set(backend: EventingBackend, config: Effective, image: str, *, size: str) -> JsonObject:
@@ -67,7 +85,10 @@ def stateful_set(backend: EventingBackend, config: Effective, image: str, *, siz
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": desired.selector(backend, SERVER)},
             "template": {
-                "metadata": {"labels": desired.labels(backend, SERVER)},
+                "metadata": {
+                    "labels": desired.labels(backend, SERVER),
+                    "annotations": {CONFIG: _config_file(size)},
+                },
                 "spec": _pod(backend, config, image),
             },
             "volumeClaimTemplates": [claim],
@@ -148,17 +169,38 @@ def _pod(backend: EventingBackend, config: Effective, image: str) -> JsonObject:
                 ),
                 "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
                 "securityContext": desired.locked_down(),
-                "volumeMounts": [{"name": "data", "mountPath": _DATA}],
+                "volumeMounts": [
+                    {"name": "data", "mountPath": _DATA},
+                    {"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True},
+                ],
+            }
+        ],
+        "volumes": [
+            {
+                "name": "config",
+                "downwardAPI": {
+                    "items": [
+                        {
+                            "path": _CONFIG_FILE,
+                            "fieldRef": {"fieldPath": f"metadata.annotations['{CONFIG}']"},
+                        }
+                    ]
+                },
             }
         ],
     }
+
+
+def _config_file(size: str) -> str:
+    """Return what only the configuration file can set. NATS reads JSON, too."""
+    return json.dumps({"jetstream": {"store_dir": _DATA, "max_file_store": max_file_store(size)}})
 
 
 def _arguments(backend: EventingBackend, config: Effective) -> list[str]:
     name, count = child_name(backend.metadata.name, SERVER), servers(config)
     alone = [
         "--name", "$(POD_NAME)",
-        "--jetstream", "--store_dir", _DATA,
+        "--config", f"{_CONFIG_FOLDER}/{_CONFIG_FILE}",
         "--http_port", str(_MONITOR_PORT),
     ]  # fmt: skip
     if count == 1:
