@@ -46,8 +46,9 @@ def _uses_old_timeout(obj: JsonObject) -> bool:
     spec = obj.get("spec") or {}
     if "timeout" not in spec:
         return False
-    if spec.get("timeoutSeconds") is not None:
-        return bool(spec["timeoutSeconds"] == spec["timeout"])
+    if (seconds := spec.get("timeoutSeconds")) is not None:
+        # Only valid values are the same: in Python, 1 == True.
+        return _is_timeout(seconds) and _is_timeout(spec["timeout"]) and str(seconds) == str(spec["timeout"])
     # A Checkup that bypassed the webhooks and has started keeps its spec, or it could not even be labelled.
     return not (obj.get("status") or {}).get("startTime")
 
