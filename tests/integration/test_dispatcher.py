@@ -207,6 +207,19 @@ async def test_message_that_is_no_cloudevent_becomes_dead_letter_at_once(scene: 
     assert "Quintet-Tries: 1" in kept.head.decode()
 
 
+async def test_refused_events_do_not_hold_up_the_others(scene: Scene, sink: Sink):
+    refused = {str(number) for number in range(15)}
+    sink.answer = lambda request: 400 if request.id in refused else 204
+    async with a_dispatcher(scene, sink_addresses(scene, sink), RetryPolicy()):
+        subscription = await scene.subscribe()
+        await scene.wait_for_reason("orders", "Delivering")
+        await scene.publish(*range(115))
+        await wait_until_acknowledged(scene, subscription)
+        kept = (await scene.jetstream.stream_info(DEAD_STREAM)).state.messages
+    assert sorted(sink.ids, key=int) == [str(number) for number in range(115)]
+    assert kept == len(refused)
+
+
 async def test_max_in_flight_holds_across_two_dispatchers(scene: Scene, sink: Sink):
     sink.hold = asyncio.Event()
     async with (

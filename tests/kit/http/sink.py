@@ -14,6 +14,7 @@ _LINE = {
     200: b"OK",
     204: b"No Content",
     302: b"Found",
+    400: b"Bad Request",
     500: b"Internal Server Error",
     503: b"Service Unavailable",
 }

@@ -10,7 +10,12 @@ def test_every_2xx_acknowledges_the_event(status):
     assert RetryPolicy().decide(DeliveryResult(status), 64) == Decision(NextStep.ACKNOWLEDGE)
 
 
-@pytest.mark.parametrize("status", [0, 100, 301, 302, 400, 404, 410, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 410, 413, 415, 422, 431])
+def test_refused_event_becomes_dead_letter_after_first_attempt(status):
+    assert RetryPolicy().decide(DeliveryResult(status), 1) == Decision(NextStep.DEAD_LETTER)
+
+
+@pytest.mark.parametrize("status", [0, 100, 301, 302, 401, 403, 404, 405, 408, 409, 429, 500, 501, 503])
 def test_any_other_status_is_retried(status):
     assert RetryPolicy().decide(DeliveryResult(status, "refused"), 1) == Decision(NextStep.RETRY, 0.5)
 

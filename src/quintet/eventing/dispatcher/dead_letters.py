@@ -96,8 +96,9 @@ class DeadLetters:
         if not count:
             return
         what = f"{count} events" if count > 1 else "an event"
+        tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         note = (
-            f"{what} could not be delivered to {subscription.spec.sink} in {attempts} attempts "
+            f"{what} could not be delivered to {subscription.spec.sink} in {tries} "
             f"(last: {result}); stored on the subject {self._subject}"
         )
         self._recorder.record(

@@ -1,7 +1,8 @@
 """Decides what happens to an event after a delivery attempt. Pure.
 
-A 2xx response acknowledges the event. Any other result is retried with exponential backoff; after the last
-attempt the event becomes a dead letter. The default attempts take about one hour.
+A 2xx response acknowledges the event. A status by which the sink refuses this very event makes it a dead
+letter at once. Any other result is retried with exponential backoff; after the last attempt the event becomes
+a dead letter. The default attempts take about one hour.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,13 @@ from quintet.eventing.decide.consumers import ACK_SECONDS
 
 PROGRESS_SECONDS: Final = ACK_SECONDS / 3
 """The interval of progress reports to the server while a sink handles an event."""
+
+PERMANENT_STATUSES: Final = frozenset({400, 410, 413, 415, 422, 431})
+"""Statuses about the event itself, or about a sink that is gone for good: a retry gets the same response.
+
+Knative retries 404, 408, 409, 429 and 5xx; Kyma retries everything. Other 4xx statuses, such as 401, 403, 404
+and 405, concern the access to the sink or its route: somebody repairs that, and the event can be delivered.
+"""
 
 
 class DeliveryResult(NamedTuple):
@@ -60,6 +68,8 @@ class RetryPolicy:
     max_backoff: float = 60.0
     timeout: float = 60.0
     """Seconds to wait for the response of a sink."""
+    permanent: frozenset[int] = PERMANENT_STATUSES
+    """Statuses after which the event is not retried."""
 
     def backoff(self, attempts: int) -> float:
         """Return the seconds until the next attempt."""
@@ -69,6 +79,6 @@ class RetryPolicy:
         """Return the next step after this number of attempts, counted from 1."""
         if result.is_accepted:
             return Decision(NextStep.ACKNOWLEDGE)
-        if attempts >= self.max_attempts:
+        if result.status in self.permanent or attempts >= self.max_attempts:
             return Decision(NextStep.DEAD_LETTER)
         return Decision(NextStep.RETRY, self.backoff(attempts))
