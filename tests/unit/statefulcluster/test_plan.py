@@ -44,8 +44,38 @@ ROWS = {
         seen(pending("a"), a_pod("b", phase="Failed", ready=False), C), Act.REPLACE, "web-b", "Unhealthy"),
     "pending, of an older template: it is updated": (
         seen(A, B, pending("c", revision=OLD), current_revision=OLD), Act.UPDATE, "web-c", "Superseded"),
-    "pending, of an older template, with OnDelete: it is updated all the same": (
-        seen(A, pending("c", revision=OLD), want={"on_delete": True}), Act.UPDATE, "web-c", "Superseded"),
+    "pending, of an older template, with OnDelete: its user deletes it": (
+        seen(A, B, pending("c", revision=OLD), want={"on_delete": True}), Act.WAIT, "web-c", "PodPending"),
+    "unready for a moment, of an older template: it is evicted within the budget, as any outdated pod": (
+        seen(A, B, not_ready("c", 3, revision=OLD), current_revision=OLD),
+        Act.UPDATE, "web-c", "Outdated"),
+    "two unready for a moment, of an older template: they may become ready again": (
+        seen(A, not_ready("b", 3, revision=OLD), not_ready("c", 3, revision=OLD), current_revision=OLD),
+        Act.WAIT, "web-b", "NotAvailable"),
+    "unready for a moment, of an older template, with OnDelete: it stays": (
+        seen(A, B, not_ready("c", 3, revision=OLD), want={"on_delete": True}),
+        Act.WAIT, "web-c", "NotAvailable"),
+    "all unready for a moment while one is updated: none is removed": (
+        seen(not_ready("a", 3, revision=OLD), not_ready("b", 3, revision=OLD), draws=(Draw("web-c", "c"),),
+             claims=[a_claim("a"), a_claim("b"), a_claim("c")], current_revision=OLD, want={"parallel": True}),
+        Act.MAKE, "web-c", "NoPod"),
+    "never ready, of an older template: it is updated": (
+        seen(A, B, a_pod("c", revision=OLD, ready=False, accepted_at=NOW - 3600), current_revision=OLD),
+        Act.UPDATE, "web-c", "Superseded"),
+    "all unready beyond the grace: one is replaced first": (
+        seen(not_ready("a", 45), not_ready("b", 45), not_ready("c", 45)),
+        Act.REPLACE, "web-a", "Unhealthy"),
+    "all unready beyond the grace, one is starting: the others wait for it": (
+        seen(not_ready("a", 45), not_ready("b", 45), pending("c")), Act.WAIT, "web-c", "PodPending"),
+    "all unready beyond the grace, Parallel, one is starting: the others wait for it": (
+        seen(not_ready("a", 45), not_ready("b", 45), pending("c"), want={"parallel": True}),
+        Act.WAIT, "web-c", "PodPending"),
+    "all unready beyond the grace, one is recorded: it is made first": (
+        seen(not_ready("a", 45), not_ready("b", 45), draws=(Draw("web-c", "c"),), want={"parallel": True}),
+        Act.MAKE, "web-c", "NoPod"),
+    "all unready beyond the grace, two may be missing: the second is replaced as well": (
+        seen(not_ready("a", 45), not_ready("b", 45), pending("c"), want={"max_unavailable": 2}),
+        Act.REPLACE, "web-a", "Unhealthy"),
     "pending, of the template that the partition keeps: it is waited for": (
         seen(A, pending("c", revision=OLD), want={"partition": 1}, current_revision=OLD),
         Act.WAIT, "web-c", "PodPending"),

@@ -158,7 +158,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             case Act.MAKE if action.draw is not None:
                 await self._create_replica(ctx, action.draw)
             case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
-                await self._remove(ctx, pod)
+                return await self._remove(ctx, pod)
             case Act.ADOPT if pod is not None:
                 await self._writer.own(cluster, desired.PODS, pod.key, pod.uid)
             case Act.REPAIR_CLAIMS:
@@ -183,11 +183,16 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         # Most actions change an object, which requeues the key; the expansion of a claim may not.
         return Outcome(requeue_after=0.0 if action.act is Act.EXPAND_CLAIM else None)
 
-    async def _remove(self, ctx: ReconcileContext, pod: Pod) -> None:
+    async def _remove(self, ctx: ReconcileContext, pod: Pod) -> Outcome:
+        """Remove a pod, unless it was to be deleted as unready and has become ready."""
         ctx.memory.uncertain = True  # until the server has responded
-        await self._writer.remove_pod(pod, voluntary=ctx.action.voluntary)
+        removed = await self._writer.remove_pod(pod, voluntary=ctx.action.voluntary)
         ctx.memory.uncertain = False
+        if not removed:
+            return Outcome(requeue_after=plan.POLL)
         ctx.memory.leaving[pod.uid] = self._clock.monotonic()
+        ctx.announce(ctx.action)
+        return Outcome()
 
     async def _create_replica(self, ctx: ReconcileContext, draw: Draw) -> None:
         """Create the claims, then the pod: a pod must never start with an incomplete group of claims."""

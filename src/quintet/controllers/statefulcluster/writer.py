@@ -91,18 +91,26 @@ class ReplicaWriter:
         template: JsonObject = view.data.get("spec", {}).get("template", {})
         return template
 
-    async def remove_pod(self, pod: Pod, *, voluntary: bool) -> None:
-        """Evict a pod (`voluntary`, respects PodDisruptionBudgets) or delete it."""
+    async def remove_pod(self, pod: Pod, *, voluntary: bool) -> bool:
+        """Evict a pod (`voluntary`, respects PodDisruptionBudgets), or delete one that is not ready.
+
+        Returns False, and does nothing, if a pod to delete has become ready. A change between the look and
+        the deletion raises `Conflict`.
+        """
         try:
-            live = await self._client.get(PODS, pod.key, Object)
+            live = await self._client.get(PODS, pod.key, views.PodView)
             if live.metadata.uid != pod.uid or live.metadata.deleting:
-                return  # it is being deleted already
+                return True  # it is being deleted already
             if voluntary:
                 await self._client.evict(pod.key, uid=pod.uid)
-            else:
-                await self._client.delete(PODS, pod.key, uid=pod.uid)
+                return True
+            if views.pod(live).ready:
+                return False
+            version = live.metadata.resource_version
+            await self._client.delete(PODS, pod.key, uid=pod.uid, resource_version=version)
         except NotFound:
-            return  # it is gone already
+            pass  # it is gone already
+        return True
 
     async def delete(self, resource: Resource, obj: Claim | Revision) -> None:
         """Delete a claim or revision if its uid is unchanged."""

@@ -23,13 +23,18 @@ _ENDED = ("Failed", "Succeeded", "Unknown")
 
 def unhealthy_reason(observed: Observed, pod: Pod) -> str:
     """Return why a pod is unhealthy; empty if it is healthy or still within its grace period."""
-    if pod.phase in _ENDED:
+    if has_ended(pod):
         return f"its phase is {pod.phase}"
     if pod.phase == PENDING or pod.ready or observed.now < unhealthy_at(observed, pod):
         return ""
     if pod.crash:
         return pod.crash
     return f"it has not been ready since {format_time(not_ready_since(pod))}"
+
+
+def has_ended(pod: Pod) -> bool:
+    """Return whether a pod can no longer become ready."""
+    return pod.phase in _ENDED
 
 
 def not_ready_since(pod: Pod) -> float:

@@ -14,6 +14,8 @@ from quintet.apis.statefulcluster import Draw, Setback
 
 PENDING = "Pending"
 BOUND, LOST = "Bound", "Lost"
+# Seconds between the acceptance of a pod and its first Ready condition: both have the precision of a second.
+_ACCEPTANCE = 1.0
 
 
 class Pod(Struct, frozen=True):
@@ -34,6 +36,8 @@ class Pod(Struct, frozen=True):
     ready: bool = False
     ready_since: float = 0.0
     """Last transition of the Ready condition."""
+    accepted_at: float = 0.0
+    """When its node accepted the pod, or when the pod was created."""
     started: bool = True
     """Whether all startup probes have succeeded."""
     started_at: float = 0.0
@@ -58,6 +62,11 @@ class Pod(Struct, frozen=True):
     def leaving(self) -> bool:
         """Whether the pod is being deleted."""
         return self.leaves_by is not None
+
+    @property
+    def has_been_ready(self) -> bool:
+        """Whether the pod is or was ready: its Ready condition has changed since its node accepted it."""
+        return self.ready or self.ready_since > self.accepted_at + _ACCEPTANCE
 
 
 class Claim(Struct, frozen=True):

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from quintet.controllers.statefulcluster.decide import claims, health
+from quintet.controllers.statefulcluster.decide import claims, health, progress
 from quintet.controllers.statefulcluster.decide.actions import Act, Action
 from quintet.controllers.statefulcluster.decide.observed import PENDING, Observed, Pod
 
@@ -17,8 +17,6 @@ POLL: Final = 5.0
 """Seconds between two reconciliations while a pod is pending."""
 NEWSWORTHY: Final = 10.0
 """Seconds after which the status says why a pod is pending."""
-OVERDUE: Final = 60.0
-"""Seconds after the end of its grace period at which a terminating pod is reported as stuck."""
 UNSCHEDULED_FOR: Final = 60.0
 """Seconds without a node after which the volumes of a pod are checked."""
 UNBOUND_FOR: Final = 300.0
@@ -34,7 +32,7 @@ Check = Callable[[Observed], Action | None]
 def plan(observed: Observed) -> Action:
     """Return the next action, which may be to wait or to do nothing."""
     action = _next(observed)
-    due = _until(observed, claims.next_expansion_at(observed))
+    due = progress.seconds_until(observed, claims.next_expansion_at(observed))
     if due is None or action.act not in (Act.WAIT, Act.NOTHING):
         return action
     return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
@@ -49,7 +47,7 @@ def _next(observed: Observed) -> Action:
         act=Act.NOTHING,
         reason="AsWanted",
         message=f"all {observed.spec.replicas} replicas are up to date",
-        after=_until(observed, health.expire_at(observed)),
+        after=progress.seconds_until(observed, health.expire_at(observed)),
     )
 
 
@@ -85,7 +83,7 @@ def expand_claim(observed: Observed) -> Action | None:
 
 def delete_retired_claim(observed: Observed) -> Action | None:
     """Delete claims of removed replicas if the retention policy says so and no missing replica needs them."""
-    if _count(observed) < observed.spec.replicas:
+    if progress.count_replicas(observed) < observed.spec.replicas:
         return None
     for claim in claims.retired_claims(observed):
         message = f"claim {claim.name}: its replica was removed, and whenScaled is Delete"
@@ -95,15 +93,15 @@ def delete_retired_claim(observed: Observed) -> Action | None:
 
 def scale_down(observed: Observed) -> Action | None:
     """Remove a surplus replica; one without a pod goes first."""
-    surplus = _count(observed) - observed.spec.replicas
+    surplus = progress.count_replicas(observed) - observed.spec.replicas
     if surplus <= 0:
         return None
     retires = observed.spec.delete_when_scaled
-    text = f"{_count(observed)} replicas, {observed.spec.replicas} desired"
+    text = f"{progress.count_replicas(observed)} replicas, {observed.spec.replicas} desired"
     if observed.open_draws:
         draw = observed.open_draws[-1]
         return Action(act=Act.FORGET, reason="TooMany", message=text, draw=draw, retires=retires)
-    if _one_is_going(observed):
+    if progress.waits_for_leaving(observed):
         return None
     pod = min(observed.active, key=_removal_order)
     return Action(act=Act.REMOVE, reason="TooMany", message=text, pod=pod, voluntary=True, retires=retires)
@@ -111,7 +109,7 @@ def scale_down(observed: Observed) -> Action | None:
 
 def repair_claims(observed: Observed) -> Action | None:
     """Repair the claims of a pod that cannot start because of them, or remove the pod to give it others."""
-    if _one_is_going(observed):
+    if progress.waits_for_leaving(observed):
         return None
     for pod in _pending(observed):
         group = claims.group_of(observed, pod.group)
@@ -133,24 +131,32 @@ def repair_claims(observed: Observed) -> Action | None:
 
 
 def replace_superseded(observed: Observed) -> Action | None:
-    """Update a pod of an older template that is not ready: a corrected template repairs the cluster."""
-    if _one_is_going(observed):
+    """Update a pod that an older template keeps from working: a corrected template repairs the cluster.
+
+    A pod that was ready before may become ready again without help, so it has its grace period.
+    """
+    if observed.spec.on_delete or progress.waits_for_leaving(observed):
         return None
     for pod in reversed(outdated_pods(observed)):
-        if not pod.ready:
-            text = f"pod {pod.name} has an older template and is not ready"
+        if not pod.has_been_ready:
+            text = f"pod {pod.name} has an older template and never became ready"
+            return Action(act=Act.UPDATE, reason="Superseded", message=text, pod=pod)
+        if (why := health.unhealthy_reason(observed, pod)) and progress.may_remove_unhealthy(observed, pod):
+            text = f"pod {pod.name} has an older template and is unhealthy: {why}"
             return Action(act=Act.UPDATE, reason="Superseded", message=text, pod=pod)
     return None
 
 
 def replace_unhealthy(observed: Observed) -> Action | None:
     """Replace an unhealthy pod, with growing delays, until the limit is reached."""
-    if _one_is_going(observed):
+    if progress.waits_for_leaving(observed):
         return None
     waiting = None
     for pod in observed.active:
         unhealthy_reason = health.unhealthy_reason(observed, pod)
         if not unhealthy_reason:
+            continue
+        if not progress.may_remove_unhealthy(observed, pod):
             continue
         setback = observed.setback(pod.revision)
         text = f"pod {pod.name} is unhealthy: {unhealthy_reason}"
@@ -164,12 +170,12 @@ def replace_unhealthy(observed: Observed) -> Action | None:
                 reason="BackOff",
                 message=f"{text}; its replacement is delayed, because {setback.count} were replaced before",
                 pod=pod,
-                after=_until(observed, health.may_remove_at(setback)),
+                after=progress.seconds_until(observed, health.may_remove_at(setback)),
             )
         else:
             return Action(act=Act.REPLACE, reason="Unhealthy", message=text, pod=pod, counts=True)
     # Under Parallel an unhealthy pod does not hold up the creation of others.
-    return None if _may_go_on(observed) else waiting
+    return None if progress.may_create_now(observed) else waiting
 
 
 def update_outdated(observed: Observed) -> Action | None:
@@ -192,7 +198,7 @@ def update_outdated(observed: Observed) -> Action | None:
 
 def create_drawn(observed: Observed) -> Action | None:
     """Create the pod of a replica that is recorded in the status."""
-    if not observed.spec.parallel and not _room_for_one(observed):
+    if not observed.spec.parallel and not progress.has_room_to_create(observed):
         return None
     held = {pod.name for pod in observed.leaving} | {pod.group for pod in observed.leaving if pod.group}
     for draw in observed.open_draws:
@@ -215,16 +221,22 @@ def create_drawn(observed: Observed) -> Action | None:
 
 def wait_for_leaving(observed: Observed) -> Action | None:
     """Wait for a terminating pod, which still holds its name and claims."""
-    if not observed.leaving or _may_go_on(observed):
+    if not observed.leaving or progress.may_create_now(observed):
         return None
     return _until_gone(observed, min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
 
 
 def _until_gone(observed: Observed, pod: Pod) -> Action:
-    overdue = (observed.now if pod.leaves_by is None else pod.leaves_by) + OVERDUE
+    overdue = (observed.now if pod.leaves_by is None else pod.leaves_by) + progress.OVERDUE
     if observed.now < overdue:
         text = f"pod {pod.name} is being deleted"
-        return Action(act=Act.WAIT, reason="Leaving", message=text, pod=pod, after=_until(observed, overdue))
+        return Action(
+            act=Act.WAIT,
+            reason="Leaving",
+            message=text,
+            pod=pod,
+            after=progress.seconds_until(observed, overdue),
+        )
     text = (
         f"pod {pod.name} did not terminate in time: its node may be lost. If you are sure that it no longer "
         f"runs: kubectl delete pod {pod.name} -n {pod.key.namespace} --force --grace-period=0"
@@ -234,7 +246,7 @@ def _until_gone(observed: Observed, pod: Pod) -> Action:
 
 def wait_for_pending(observed: Observed) -> Action | None:
     """Wait for a pending pod; after a while check its volumes."""
-    if _may_go_on(observed):
+    if progress.may_create_now(observed):
         return None
     for pod in _pending(observed):
         group = claims.group_of(observed, pod.group)
@@ -261,7 +273,7 @@ def wait_for_pending(observed: Observed) -> Action | None:
 
 def wait_for_starting(observed: Observed) -> Action | None:
     """Wait for a running pod to become available."""
-    if _may_go_on(observed):
+    if progress.may_create_now(observed):
         return None
     for pod in observed.active:
         if pod.ready and not observed.is_available(pod):
@@ -271,15 +283,24 @@ def wait_for_starting(observed: Observed) -> Action | None:
             text, due = f"pod {pod.name} is not ready yet", health.unhealthy_at(observed, pod)
         else:
             continue
-        return Action(act=Act.WAIT, reason="NotAvailable", message=text, pod=pod, after=_until(observed, due))
+        return Action(
+            act=Act.WAIT,
+            reason="NotAvailable",
+            message=text,
+            pod=pod,
+            after=progress.seconds_until(observed, due),
+        )
     return None
 
 
 def scale_up(observed: Observed) -> Action | None:
     """Create a missing replica, but wait for terminating pods first: the new replica adopts their claims."""
-    if _count(observed) + _replaceable_leaving(observed) >= observed.spec.replicas:
+    if (
+        progress.count_replicas(observed) + progress.count_replaceable_leaving(observed)
+        >= observed.spec.replicas
+    ):
         return None
-    text = f"{_count(observed)} replicas, {observed.spec.replicas} desired"
+    text = f"{progress.count_replicas(observed)} replicas, {observed.spec.replicas} desired"
     group = claims.group_to_adopt(observed)
     if not group and observed.before and observed.spec.adopts_claims:
         return _until_gone(observed, observed.before[0])
@@ -325,16 +346,6 @@ def revision_for(observed: Observed, replica: str) -> str:
     return current if partitioned and keeping < spec.partition else observed.update_revision
 
 
-def _count(observed: Observed) -> int:
-    return len(observed.active) + len(observed.open_draws)
-
-
-def _replaceable_leaving(observed: Observed) -> int:
-    """Count terminating pods whose claims the next replica should adopt."""
-    drawn_names = {draw.replica for draw in observed.open_draws}
-    return sum(pod.name not in drawn_names for pod in observed.leaving)
-
-
 def _removal_order(pod: Pod) -> tuple[bool, int, float, str]:
     return pod.ready, pod.cost, -pod.created, pod.name
 
@@ -345,27 +356,6 @@ def _pending(observed: Observed) -> list[Pod]:
 
 def _set_aside(observed: Observed, pod: Pod) -> bool:
     return any(claim.unusable for claim in observed.claims if claim.group == pod.group)
-
-
-def _one_is_going(observed: Observed) -> bool:
-    """Return whether a terminating pod holds up the next change. A stuck one does not."""
-    going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
-    return going and not observed.spec.parallel
-
-
-def _may_go_on(observed: Observed) -> bool:
-    """Return whether a replica can be created without waiting for others."""
-    if not observed.spec.parallel:
-        return False
-    held = {pod.name for pod in observed.leaving}
-    waiting = [draw for draw in observed.open_draws if draw.replica not in held]
-    return bool(waiting) or _count(observed) + _replaceable_leaving(observed) < observed.spec.replicas
-
-
-def _room_for_one(observed: Observed) -> bool:
-    """Return whether maxUnavailable allows another replica to be created now."""
-    busy = len(observed.active) - len(observed.available) + len(observed.leaving)
-    return busy < observed.spec.max_unavailable
 
 
 def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
@@ -387,9 +377,3 @@ def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
 
 def _describe(pod: Pod) -> str:
     return f"see kubectl describe pod {pod.name} -n {pod.key.namespace}"
-
-
-def _until(observed: Observed, due: float | None) -> float | None:
-    if due is None or due == float("inf"):
-        return None
-    return max(0.0, due - observed.now) + 0.1

@@ -66,6 +66,7 @@ class _PodCondition(Struct, frozen=True):
 
 class _PodStatus(Struct, frozen=True):
     phase: str = PENDING
+    start_time: str | None = None
     conditions: tuple[_PodCondition, ...] = ()
     container_statuses: tuple[_Container, ...] = ()
     init_container_statuses: tuple[_Container, ...] = ()
@@ -134,6 +135,7 @@ def pod(view: PodView) -> Pod:
         phase=status.phase,
         ready=ready.status == "True",
         ready_since=parse_time(ready.last_transition_time),
+        accepted_at=parse_time(status.start_time or meta.creation_timestamp),
         started=all(each.started is not False for each in containers),
         started_at=max(starts, default=0.0),
         crash=_crash((*status.init_container_statuses, *containers)),

@@ -1,0 +1,69 @@
+"""How many replicas are missing, starting or terminating, and what does not have to wait for them."""
+
+from typing import Final
+
+from quintet.controllers.statefulcluster.decide import health
+from quintet.controllers.statefulcluster.decide.observed import Observed, Pod
+
+OVERDUE: Final = 60.0
+"""Seconds after the end of its grace period at which a terminating pod is reported as stuck."""
+
+
+def count_replicas(observed: Observed) -> int:
+    """Count the replicas that exist or are recorded."""
+    return len(observed.active) + len(observed.open_draws)
+
+
+def count_replaceable_leaving(observed: Observed) -> int:
+    """Count terminating pods whose claims the next replica should adopt."""
+    drawn_names = {draw.replica for draw in observed.open_draws}
+    return sum(pod.name not in drawn_names for pod in observed.leaving)
+
+
+def waits_for_leaving(observed: Observed) -> bool:
+    """Return whether a terminating pod holds up the next change. A stuck one does not."""
+    going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
+    return going and not observed.spec.parallel
+
+
+def may_remove_unhealthy(observed: Observed, pod: Pod) -> bool:
+    """Return whether an unhealthy pod may be removed now.
+
+    Replicas often become unready together, because one of them is missing. So the missing one becomes
+    available before the next is removed, also with podManagementPolicy Parallel. A pod that has ended cannot
+    recover and does not have to wait.
+    """
+    if health.has_ended(pod):
+        return True
+    starting = [
+        each
+        for each in observed.active
+        if not observed.is_available(each) and not health.unhealthy_reason(observed, each)
+    ]
+    missing = max(0, observed.spec.replicas - len(observed.active))
+    return len(starting) + missing < observed.spec.max_unavailable
+
+
+def may_create_now(observed: Observed) -> bool:
+    """Return whether a replica can be created without waiting for others."""
+    if not observed.spec.parallel:
+        return False
+    held = {pod.name for pod in observed.leaving}
+    waiting = [draw for draw in observed.open_draws if draw.replica not in held]
+    return (
+        bool(waiting)
+        or count_replicas(observed) + count_replaceable_leaving(observed) < observed.spec.replicas
+    )
+
+
+def has_room_to_create(observed: Observed) -> bool:
+    """Return whether maxUnavailable allows another replica to be created now."""
+    busy = len(observed.active) - len(observed.available) + len(observed.leaving)
+    return busy < observed.spec.max_unavailable
+
+
+def seconds_until(observed: Observed, due: float | None) -> float | None:
+    """Return in how many seconds to reconcile for something that is due; None if it never is."""
+    if due is None or due == float("inf"):
+        return None
+    return max(0.0, due - observed.now) + 0.1
