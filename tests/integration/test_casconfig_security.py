@@ -1,7 +1,7 @@
 """No privilege escalation through a CASConfig, and least privilege of its controller."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,8 +20,10 @@ from kit.kinds.casconfigs import (
     bind,
     comparable_fields,
     create,
+    create_object,
     create_service_account,
     delete_and_wait,
+    edit,
     get_object,
     wait_for_permissions,
     wait_for_reason,
@@ -30,7 +32,7 @@ from kit.kinds.casconfigs import (
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import CASCONFIGS, TargetState
-from quintet.apis.meta import Object
+from quintet.apis.meta import Object, ObjectKey
 from quintet.controllers.casconfig.rbac import PERMISSIONS, USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
@@ -226,12 +228,41 @@ async def test_forged_ledger_annotation_changes_no_other_object(
     before = await casconfigs.create(DEPLOYMENTS, body, dict[str, Any], namespace=namespace)
     await casconfigs.create(DEPLOYMENTS, a_deployment("other"), Object, namespace=namespace)
     key = await create(casconfigs, namespace, "real", a_policy(labels={"x": "y"}))
-    config = await wait_for_reason(casconfigs, key, "TargetFailed")
+    config = await wait_for_reason(casconfigs, key, "LedgerUnreadable")
     by_name = {target.name: target for target in config.status.targets}
     assert by_name["web"].reason == "LedgerUnreadable"
-    assert (by_name["other"].state, config.status.applied) == (TargetState.WAITING, 0)
-    assert "x" not in (await get_object(casconfigs, namespace, "other"))["metadata"]["labels"]
+    assert (by_name["other"].state, config.status.summary) == (TargetState.APPLIED, "1/2")
     assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
+
+
+async def test_unreadable_ledger_on_one_target_does_not_stop_changes_and_undo_of_others(
+    casconfig_operator, casconfigs: Client, namespace
+):
+    names = [f"web-{number}" for number in range(5)]
+    for name in names:
+        await create_object(casconfigs, namespace, a_deployment(name))
+    key = await create(casconfigs, namespace, "all", a_policy(labels={"x": "1"}))
+    await wait_until_applied(casconfigs, key, 5)
+    damage = {"metadata": {"annotations": {"casconfig.openebs.io/all": "y"}}}
+    await casconfigs.patch(DEPLOYMENTS, ObjectKey(namespace, "web-2"), damage, Object)
+    await edit(casconfigs, key, a_policy(labels={"x": "2"}))
+    config = await wait_for_reason(casconfigs, key, "LedgerUnreadable")
+    assert config.status.summary == "4/5"
+    assert [await label_of(casconfigs, namespace, name) for name in names] == ["2", "2", "1", "2", "2"]
+
+    await casconfigs.delete(CASCONFIGS, key)
+    config = await wait_for_reason(casconfigs, key, "UndoFailed")
+    assert "Deployment" in config.status.message
+    assert "web-2: cannot be undone: LedgerUnreadable" in config.status.message
+    assert [await label_of(casconfigs, namespace, name) for name in names] == [None, None, "1", None, None]
+    repair = {"metadata": {"annotations": {"casconfig.openebs.io/all": None}}}
+    await casconfigs.patch(DEPLOYMENTS, ObjectKey(namespace, "web-2"), repair, Object)
+    await wait_until_gone(casconfigs, key)
+
+
+async def label_of(client: Client, namespace: str, name: str) -> str | None:
+    obj = await get_object(client, namespace, name)
+    return cast("str | None", obj["metadata"]["labels"].get("x"))
 
 
 async def test_casconfig_does_not_block_namespace_deletion(

@@ -70,7 +70,10 @@ def test_jsonserver_that_serves_malformed_data_does_not_serve_the_config(text):
 def test_ledger_that_is_malformed_raises_a_ledger_error(text):
     key = annotation(ObjectKey("ns", "config"), "ns")
     with pytest.raises(LedgerError):
-        ledgers({"metadata": {"namespace": "ns", "annotations": {key: text.decode("utf-8", "replace")}}})
+        ledgers(
+            {"metadata": {"namespace": "ns", "annotations": {key: text.decode("utf-8", "replace")}}},
+            ObjectKey("ns", "config"),
+        )
 
 
 def test_object_nested_too_deeply_keeps_its_identity_when_cut():

@@ -94,13 +94,30 @@ FORGED = {
 @pytest.mark.parametrize("obj", FORGED.values(), ids=FORGED.keys())
 def test_forged_ledger_is_refused(obj):
     for act in (
-        ledgers,
-        original,
+        lambda obj: ledgers(obj, LOW),
         lambda obj: build_rewrite(obj, LOW, ()),
         lambda obj: given(obj, LOW, labels={"a": "b"}),
     ):
         with pytest.raises(LedgerError, match=r"metadata\.annotations\[casconfig.openebs.io/low\]"):
             act(obj)
+
+
+@pytest.mark.parametrize("obj", FORGED.values(), ids=FORGED.keys())
+def test_forged_ledger_is_an_ordinary_annotation_to_other_configs(obj):
+    assert original(obj) == obj
+    first = given(obj, HIGH, labels={"a": "b"}, envs={"LEVEL": "debug"})
+    assert container(first.object, "web")["env"] == [{"name": "LEVEL", "value": "debug"}]
+    assert first.object["metadata"]["annotations"][f"{PREFIX}low"] == forged_text(obj)
+    assert build_rewrite(first.object, HIGH, ()).object == obj
+
+
+def forged_text(obj):
+    return obj["metadata"]["annotations"][f"{PREFIX}low"]
+
+
+def test_oversized_annotation_of_another_config_does_not_count_as_a_ledger_of_this_one():
+    live = a_deployment(annotations={f"{PREFIX}low": "x" * (LARGEST + 1)})
+    assert given(live, HIGH, labels={"a": "b"}).object["metadata"]["labels"]["a"] == "b"
 
 
 def test_oversized_ledger_is_refused_with_a_next_step():

@@ -126,6 +126,25 @@ def test_unreadable_ledger_fails_with_a_next_step():
     step = plan.decide_step(a_wish(), found(obj))
     assert (step.state, step.reason) == (TargetState.FAILED, Reason.LEDGER_UNREADABLE)
     assert "Correct the annotation, or remove it" in step.message
+    assert step.policies == ("all",)
+    assert not step.fails_batch
+
+
+def test_unreadable_ledger_of_another_config_does_not_prevent_injection():
+    obj = a_deployment(annotations={"casconfig.openebs.io/x": "y"})
+    step = plan.decide_step(a_wish(), found(obj))
+    assert (step.state, bool(step.patch)) == (TargetState.APPLIED, True)
+
+
+def test_unreadable_ledger_makes_ready_false_and_names_the_target():
+    unreadable = plan.decide_step(
+        a_wish(), found(a_deployment(annotations={"casconfig.openebs.io/one": "{}"}))
+    )
+    other = plan.decide_step(a_wish(), found(a_deployment(name="other")))
+    status = status_of(a_config(), Report((other, unreadable)))
+    ready = find_condition(status.conditions, "Ready")
+    assert (ready.status, ready.reason, status.summary) == ("False", "LedgerUnreadable", "1/2")
+    assert ready.message.startswith("1 object cannot be changed. Deployment shop/web: metadata.annotations")
 
 
 def test_rollback_step_restores_previous_values_of_the_config():

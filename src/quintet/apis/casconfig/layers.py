@@ -61,7 +61,7 @@ class Rewrite(NamedTuple):
 
 def original(live: JsonObject) -> JsonObject:
     """An object as it would be without any config. Includes are matched against this, so that no config
-    can make another one, or itself, match or stop to match. Raises `LedgerError`.
+    can make another one, or itself, match or stop to match.
     """
     stack = _Stack(live)
     return stack.take_off().object if stack.ledgers else live
@@ -72,7 +72,7 @@ def beneath(live: JsonObject, config: ObjectKey) -> JsonObject:
 
     Raises `LedgerError`.
     """
-    stack = _Stack(live)
+    stack = _Stack(live, config)
     subject = stack.take_off()
     for ledger in stack.ledgers:
         if ledger.config == config:
@@ -91,7 +91,7 @@ def build_rewrite(
     wanted = list(settings)
     # A container in which something is set is one that the config still has to do with.
     paths = {path for setting in wanted for path in (setting.path, setting.path[:2])}
-    stack = _Stack(live)
+    stack = _Stack(live, config)
     subject = stack.take_off(lambda ledger, entry: ledger.config == config and entry.path not in paths)
     written: list[Ledger] = []
     for ledger in stack.with_layer(config, pod):
@@ -116,7 +116,7 @@ def build_rewrite(
 
 def recorded_settings(live: JsonObject, config: ObjectKey) -> tuple[Setting, ...]:
     """What a config has set on an object, so that it can be set again later. Raises `LedgerError`."""
-    found = next((ledger.entries for ledger in ledgers(live) if ledger.config == config), ())
+    found = next((ledger.entries for ledger in ledgers(live, config) if ledger.config == config), ())
     return tuple(Setting(entry.path, entry.now, entry.at) for entry in found)
 
 
@@ -131,9 +131,9 @@ def _with_tests(live: JsonObject, operations: list[JsonObject]) -> tuple[JsonObj
 class _Stack:
     """The layers of one object while they are taken off and laid on again."""
 
-    def __init__(self, live: JsonObject) -> None:
+    def __init__(self, live: JsonObject, config: ObjectKey | None = None) -> None:
         self.live = live
-        self.ledgers = ledgers(live)
+        self.ledgers = ledgers(live, config)
         self.lost: dict[ObjectKey, dict[Path, Any]] = {}
         """By config: what does not hold what was set, and what it holds."""
         self._as_found: dict[tuple[ObjectKey, Path], _Found] = {}

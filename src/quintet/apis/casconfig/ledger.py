@@ -7,6 +7,7 @@ above. Pure. Read and written by `layers`; nothing else makes or changes one.
 """
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,10 @@ _PODS: Final = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate",
 
 
 class LedgerError(ValueError):
-    """A ledger that cannot be read: somebody else has changed it."""
+    """A ledger that cannot be read: somebody else has changed it.
+
+    It concerns the config of that ledger only. To all others it is an annotation like any other.
+    """
 
 
 class LedgerTooLargeError(ValueError):
@@ -69,20 +73,25 @@ def annotation(config: ObjectKey, namespace: str) -> str:
     return f"{PREFIX}{config.name}_{digest}"
 
 
-def ledgers(obj: JsonObject) -> list[Ledger]:
-    """All ledgers on an object, the lowest layer first. Raises `LedgerError`."""
-    metadata = obj.get("metadata") or {}
+def ledgers(obj: JsonObject, config: ObjectKey | None = None) -> list[Ledger]:
+    """Return the readable ledgers of an object, the lowest layer first.
+
+    Raises `LedgerError` if that of `config` is not readable.
+    """
+    namespace = (obj.get("metadata") or {}).get("namespace", "")
     found = []
-    for key, text in (metadata.get("annotations") or {}).items():
-        if key.startswith(PREFIX):
-            ledger = _decode(key, text)
-            if annotation(ledger.config, metadata.get("namespace", "")) != key:
-                raise LedgerError(
-                    f"metadata.annotations[{key}] speaks of the config {ledger.config}; "
-                    "take it away to go on without it"
-                )
-            found.append(ledger)
+    for key, text in _written(obj).items():
+        try:
+            found.append(_decode(key, text, namespace))
+        except LedgerError:
+            if config is not None and key == annotation(config, namespace):
+                raise
     return sorted(found, key=lambda ledger: (ledger.layer, ledger.config))
+
+
+def _written(obj: JsonObject) -> dict[str, str]:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return {key: text for key, text in annotations.items() if key.startswith(PREFIX)}
 
 
 def has_ledger(obj: JsonObject, config: ObjectKey) -> bool:
@@ -92,18 +101,22 @@ def has_ledger(obj: JsonObject, config: ObjectKey) -> bool:
 
 
 def without_ledgers(obj: JsonObject) -> JsonObject:
-    """An object without them; what is not changed is shared."""
+    """Return an object without its readable ledgers; what is not changed is shared."""
     metadata = obj.get("metadata") or {}
-    given = metadata.get("annotations") or {}
-    if not any(key.startswith(PREFIX) for key in given):
+    namespace = metadata.get("namespace", "")
+    removed = {annotation(ledger.config, namespace) for ledger in ledgers(obj)}
+    if not removed:
         return obj
-    kept = {key: value for key, value in given.items() if not key.startswith(PREFIX)}
+    kept = {key: value for key, value in metadata["annotations"].items() if key not in removed}
     rest = {key: value for key, value in metadata.items() if key != "annotations"}
     return {**obj, "metadata": {**rest, "annotations": kept} if kept else rest}
 
 
 def with_ledgers(obj: JsonObject, written: list[Ledger], *, bounded: bool = True) -> JsonObject:
-    """An object with these and no others. Raises `LedgerTooLargeError` if there are bounds."""
+    """Return an object with these ledgers and no other readable ones.
+
+    Raises `LedgerTooLargeError` if there are bounds.
+    """
     bare = without_ledgers(obj)
     if not written:
         return bare
@@ -112,7 +125,7 @@ def with_ledgers(obj: JsonObject, written: list[Ledger], *, bounded: bool = True
     added = {annotation(ledger.config, namespace): _encode(ledger) for ledger in written}
     annotations = {**(metadata.get("annotations") or {}), **added}
     if bounded:
-        _check_sizes(annotations)
+        _check_sizes(annotations, added)
     return {**bare, "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -124,10 +137,10 @@ def _encode(ledger: Ledger) -> str:
     return msgspec.json.encode(body).decode()
 
 
-def _check_sizes(annotations: dict[str, str]) -> None:
+def _check_sizes(annotations: dict[str, str], added: Collection[str]) -> None:
     sizes = {key: len(key) + len(value.encode()) for key, value in annotations.items()}
     for key, size in sizes.items():
-        if key.startswith(PREFIX) and size > LARGEST:
+        if key in added and size > LARGEST:
             raise LedgerTooLargeError(
                 f"what config {key.removeprefix(PREFIX)} changes takes {size} bytes to write down, and "
                 f"{LARGEST} are allowed; set less in one config"
@@ -159,7 +172,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     pod: str | None = None
 
 
-def _decode(key: str, text: str) -> Ledger:
+def _decode(key: str, text: str, object_namespace: str) -> Ledger:
     try:
         body = msgspec.json.decode(text, type=_Body)
         namespace, _, name = body.of.rpartition("/")
@@ -167,10 +180,11 @@ def _decode(key: str, text: str) -> Ledger:
         if pod is not None and pod not in _PODS:
             raise ValueError(f"{body.pod} is not where a pod is")
         entries = tuple(_decoded_entry(path, entry) for path, entry in body.set.items())
+        if annotation(ObjectKey(namespace, name), object_namespace) != key:
+            raise ValueError(f"it is the ledger of the config {body.of}")
     except (*DECODE_ERRORS, ValueError, TypeError) as error:
         raise LedgerError(
-            f"metadata.annotations[{key}] is not as the controller wrote it: {error}; "
-            "take it away to go on without it"
+            f"metadata.annotations[{key}] is not as the controller wrote it: {error}"
         ) from error
     return Ledger(ObjectKey(namespace, name), body.layer, pod, entries)
 

@@ -57,8 +57,12 @@ class Batch:
 
     @property
     def undos(self) -> list[Task]:
-        """Objects that are no longer targets and still have changes."""
-        return [task for task in self._tasks.values() if task.step.patch and not task.step.policies]
+        """Objects that are no longer targets and still have changes, or may have."""
+        return [
+            task
+            for task in self._tasks.values()
+            if not task.step.policies and (task.step.patch or task.step.state is TargetState.FAILED)
+        ]
 
     @property
     def writes(self) -> bool:
@@ -67,7 +71,7 @@ class Batch:
 
     @property
     def _broken_steps(self) -> list[Step]:
-        return [step for step in self.result.steps.values() if step.state is TargetState.FAILED]
+        return [step for step in self.result.steps.values() if step.fails_batch]
 
     async def run(self, failing: frozenset[Target] = frozenset()) -> BatchResult:
         """Apply the changes; `failing` targets go first, so that a repeated failure rolls back nothing."""
@@ -108,14 +112,15 @@ class Batch:
         if self._inherited:
             await self._undo_all()
             return
-        before = {task.step.target: task.step.before for task in outcome.taken}
-        back = [self._rollback_task(task) for task in reversed(outcome.taken)]
+        taken = [task for task in outcome.taken if task.step.state is not TargetState.FAILED]
+        before = {task.step.target: task.step.before for task in taken}
+        back = [self._rollback_task(task) for task in reversed(taken)]
 
         def again(found: FoundObject) -> Step | None:
             return plan.rollback_step(found, self._wish.config, before[found.resource, found.key])
 
         undone = await self._writer.apply_each([task for task in back if task is not None], again)
-        for task in outcome.taken:
+        for task in taken:
             self.result.steps[task.step.target] = as_rolled_back(
                 task.step, f"rolled back, because {first.task.step} failed"
             )
@@ -164,7 +169,8 @@ class Batch:
 
     def _record_applied(self, step: Step) -> None:
         self.result.steps[step.target] = step
-        self.result.changed.append(step)
+        if step.state is not TargetState.FAILED:
+            self.result.changed.append(step)
 
     def _note(self, failure: Failure) -> None:
         step = failure.task.step

@@ -215,7 +215,9 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         held = [
             Task(task.scope, task.pod, plan.undo_step(found, config.key))
             for task in tasks
-            if task.step.held and (found := self._writer.found(task)) is not None
+            if task.step.held
+            and task.step.reason != Reason.LEDGER_UNREADABLE
+            and (found := self._writer.found(task)) is not None
         ]
         if held:
             batch = Batch(self._writer, resolved, held, inherited=False)
@@ -279,7 +281,11 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         if done.failure:
             reach = _union(config.status.reach, reach_of(scopes[target] for target in steps))
         else:
-            reach = reach_of(scopes[target] for target, step in steps.items() if step.paths)
+            reach = reach_of(
+                scopes[target]
+                for target, step in steps.items()
+                if step.paths or step.state is TargetState.FAILED
+            )
             reach = _union(survey.unserved, reach)
         report = Report(
             _shown_steps(config, steps.values()),

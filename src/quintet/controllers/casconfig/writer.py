@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quintet.apis.casconfig import TargetState
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
 from quintet.clock import Clock
@@ -150,6 +151,8 @@ class TargetWriter:
             return
         if step is None:
             outcome.gone.add(task.step.target)
+        elif step.fails_batch or (step.state is TargetState.FAILED and not step.policies):
+            outcome.failures.append(Failure(task, step.reason, step.message))
         else:
             outcome.taken.append(Task(task.scope, task.pod, step))
 

@@ -78,7 +78,7 @@ async def _read_match(
 ) -> tuple[Match, bool]:
     from quintet.apis.casconfig import CASCONFIGS, CASConfig, layers
     from quintet.apis.casconfig.kinds import resolve_kind
-    from quintet.apis.casconfig.ledger import LedgerError, has_ledger
+    from quintet.apis.casconfig.ledger import has_ledger
     from quintet.apis.casconfig.matching import Candidate, match
     from quintet.apis.casconfig.template import pod_place
     from quintet.apis.meta import JsonObject, ObjectKey
@@ -94,10 +94,7 @@ async def _read_match(
         raise click.UsageError(meant.problem)
     obj = await client.get(resource, where if resource.namespaced else ObjectKey("", where.name), JsonObject)
     pod = pod_place(await read_openapi(client, resource), resource)
-    try:
-        candidate = Candidate(resource, layers.original(obj), pod)
-    except LedgerError as error:
-        raise click.ClickException(str(error)) from error
+    candidate = Candidate(resource, layers.original(obj), pod)
     return match(config.spec, key, candidate, operator), has_ledger(obj, key)
 
 

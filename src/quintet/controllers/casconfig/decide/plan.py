@@ -114,6 +114,11 @@ class Step:
         return self.resource, self.key
 
     @property
+    def fails_batch(self) -> bool:
+        """Whether no other object may be changed either. An unreadable ledger concerns its object only."""
+        return self.state is TargetState.FAILED and self.reason != Reason.LEDGER_UNREADABLE
+
+    @property
     def is_target(self) -> bool:
         """Whether the object is a target."""
         return bool(self.policies) and self.state is not TargetState.SKIPPED
@@ -125,18 +130,15 @@ class Step:
 def decide_step(resolved: ResolvedConfig, found: FoundObject) -> Step | None:
     """Return the step for an object, or None if the config does not concern it."""
     held = has_ledger(found.object, resolved.config)
-    try:
-        candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
-        match = matching.match(resolved.spec, resolved.config, candidate, resolved.operator)
-        if match.policies:
-            return _injection_step(resolved, found, match, held)
-        if _terminating(match):
-            return _skipped_step(found, match.misses[0]) if held else None
-        if held:
-            return undo_step(found, resolved.config)
-        return _skipped_for_its_owner(resolved, found, candidate, match)
-    except LedgerError as error:
-        return _unreadable(found, held, str(error)) if held else None
+    candidate = matching.Candidate(found.resource, layers.original(found.object), found.pod)
+    match = matching.match(resolved.spec, resolved.config, candidate, resolved.operator)
+    if match.policies:
+        return _injection_step(resolved, found, match, held)
+    if _terminating(match):
+        return _skipped_step(found, match.misses[0]) if held else None
+    if held:
+        return undo_step(found, resolved.config)
+    return _skipped_for_its_owner(resolved, found, candidate, match)
 
 
 def undo_step(found: FoundObject, config: ObjectKey) -> Step:
@@ -145,7 +147,7 @@ def undo_step(found: FoundObject, config: ObjectKey) -> Step:
         rewrite = layers.build_rewrite(found.object, config, ())
         before = layers.recorded_settings(found.object, config)
     except LedgerError as error:
-        return _unreadable(found, True, str(error))
+        return _unreadable(found, str(error))
     left = tuple(each.path for each in rewrite.left)
     message = f"not undone, because another manager changed it: {_join_paths(left)}" if left else ""
     return Step(
@@ -168,8 +170,10 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
         return undo_step(found, config)
     try:
         rewrite = layers.build_rewrite(found.object, config, before, place_to_inject(found.pod))
-    except (LedgerError, LedgerTooLargeError) as error:
-        return _unreadable(found, True, str(error))
+    except LedgerError as error:
+        return _unreadable(found, str(error))
+    except LedgerTooLargeError as error:
+        return _failed_step(found, (), Reason.LEDGER_TOO_LARGE, str(error), held=True)
     return Step(
         found.resource,
         found.key,
@@ -210,12 +214,15 @@ def blocking_reason(spec: CASConfigSpec, steps: Iterable[Step]) -> tuple[Reason,
 
 def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matching.Match, held: bool) -> Step:
     place = place_to_inject(found.pod)
-    beneath = layers.beneath(found.object, resolved.config)
-    injection = desired_settings(match.policies, beneath, resolved.values, place)
+    policies = tuple(policy.name for policy in match.policies)
     try:
+        beneath = layers.beneath(found.object, resolved.config)
+        injection = desired_settings(match.policies, beneath, resolved.values, place)
         rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
+    except LedgerError as error:
+        return _unreadable(found, str(error), policies)
     except LedgerTooLargeError as error:
-        return _failed_step(found, match, Reason.LEDGER_TOO_LARGE, str(error), held)
+        return _failed_step(found, policies, Reason.LEDGER_TOO_LARGE, str(error), held)
     return _build_step(resolved, found, match, injection, rewrite, held)
 
 
@@ -282,26 +289,20 @@ def _skipped_for_its_owner(
     return _skipped_step(found, controlled, policies) if policies else None
 
 
-def _unreadable(found: FoundObject, held: bool, problem: str) -> Step:
+def _unreadable(found: FoundObject, problem: str, policies: tuple[str, ...] = ()) -> Step:
     message = f"{problem}. Correct the annotation, or remove it to give up undoing the changes of this object"
+    return _failed_step(found, policies, Reason.LEDGER_UNREADABLE, message, held=True)
+
+
+def _failed_step(
+    found: FoundObject, policies: tuple[str, ...], reason: Reason, message: str, held: bool
+) -> Step:
     return Step(
         found.resource,
         found.key,
         found.uid,
         TargetState.FAILED,
-        reason=Reason.LEDGER_UNREADABLE,
-        message=message,
-        held=held,
-    )
-
-
-def _failed_step(found: FoundObject, match: matching.Match, reason: Reason, message: str, held: bool) -> Step:
-    return Step(
-        found.resource,
-        found.key,
-        found.uid,
-        TargetState.FAILED,
-        policies=tuple(policy.name for policy in match.policies),
+        policies=policies,
         reason=reason,
         message=message,
         held=held,

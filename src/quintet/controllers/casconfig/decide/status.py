@@ -106,6 +106,10 @@ def _ready_condition(report: Report, matched: int, applied: int) -> Condition:
         return _condition(ConditionType.READY, False, *report.problem)
     if report.failure:
         return _condition(ConditionType.READY, False, Reason.FAILED, report.failure)
+    unreadable = [step for step in report.steps if step.reason == Reason.LEDGER_UNREADABLE]
+    if unreadable:
+        text = f"{_objects(len(unreadable))} cannot be changed. {unreadable[0]}: {unreadable[0].message}"
+        return _condition(ConditionType.READY, False, Reason.LEDGER_UNREADABLE, text)
     contested = [step for step in report.steps if step.state is TargetState.CONTESTED]
     if contested:
         text = f"{len(contested)} of {matched} targets are contested. {contested[0]}: {contested[0].message}"
