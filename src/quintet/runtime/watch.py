@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -35,6 +35,7 @@ from quintet.kube.errors import (
     Unreachable,
     Unsupported,
 )
+from quintet.kube.versions import Versions
 from quintet.observe import metrics
 from quintet.runtime.cache import Cached, Store, Undecodable
 
@@ -70,6 +71,8 @@ class Selection(Generic[C]):
     """Whether to watch all namespaces, whichever the process watches."""
     metadata_only: bool = False
     """Whether the server sends only metadata: a ConfigMap may hold a mebibyte that nobody reads."""
+    versions: Versions = field(default_factory=Versions)
+    """The order of the resourceVersions; `decode` needs it only for types whose versions are no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ class Watch(Generic[C]):
             stored += [self._store_undecodable(item, _TOO_DEEP) for item in page.too_deep]
             seen |= {key for key, _ in stored if key is not None}
         self._resume_from = version
-        self._finish_list(seen, int(version))
+        self._finish_list(seen, chosen.versions.number(version))
 
     async def _stream(self, listed: set[ObjectKey] | None) -> None:
         """Read one connection; `listed` collects the keys of the initial events of a WatchList."""
@@ -218,7 +221,7 @@ class Watch(Generic[C]):
                     contact = self._last_contact
             finally:
                 if listed is None:
-                    self._resume_from = str(self._version)
+                    self._resume_from = self._selection.versions.text(self._version)
 
     def _open(self, *, initial: bool) -> contextlib.AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
         chosen = self._selection
@@ -236,12 +239,13 @@ class Watch(Generic[C]):
         )
 
     def _bookmark(self, raw: msgspec.Raw, listed: set[ObjectKey] | None) -> set[ObjectKey] | None:
-        mark = _decode_bookmark(raw)
-        if listed is not None and mark.metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
-            self._finish_list(listed, mark.version)
+        metadata = _decode_bookmark(raw).metadata
+        if listed is not None and metadata.annotations.get(_INITIAL_EVENTS_END) == "true":
+            self._finish_list(listed, self._selection.versions.number(metadata.resource_version))
             return None
         if listed is None:
-            self._store.advance(mark.version, self._source)
+            version = self._selection.versions.number(metadata.resource_version)
+            self._store.advance(version, self._source)
         return listed
 
     def _finish_list(self, listed: set[ObjectKey], version: int) -> None:
@@ -251,7 +255,7 @@ class Watch(Generic[C]):
     def _change(self, kind: str, raw: msgspec.Raw, listed: set[ObjectKey] | None, cut: bool) -> None:
         if kind == "DELETED":
             gone = msgspec.json.decode(raw, type=_Identity).metadata
-            version = int(gone.resource_version)
+            version = self._selection.versions.number(gone.resource_version)
             self._store.remove(gone.key, version)
         else:
             key, version = self._store_undecodable(raw, _TOO_DEEP) if cut else self._store_object(raw)
@@ -280,7 +284,7 @@ class Watch(Generic[C]):
                 "Object without usable metadata skipped", extra={"resource": self.name, "error": problem}
             )
             return None, 0
-        version = int(identity.resource_version)
+        version = self._selection.versions.number(identity.resource_version)
         self._store.put_undecodable(Undecodable(identity.key, version, identity.uid, problem))
         return identity.key, version
 

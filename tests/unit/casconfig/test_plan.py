@@ -24,6 +24,7 @@ from quintet.controllers.casconfig.decide.status import (
 )
 from quintet.controllers.casconfig.survey import reach_of
 from quintet.controllers.casconfig.watches import WatchScope, to_cached_object
+from quintet.kube.versions import Versions
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 POD = ("spec", "template", "spec")
@@ -348,7 +349,7 @@ def test_reach_is_summarised_by_kind_and_namespace():
 def test_cached_object_keeps_only_relevant_fields(whole, name, want):
     place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", whole, name)
     obj = {**a_deployment(managedFields=[{"manager": "x"}]), "status": {"replicas": 1}}
-    kept = to_cached_object(place, obj).decode()
+    kept = to_cached_object(place, obj, Versions()).decode()
     assert set(kept) - {"apiVersion", "kind", "metadata"} == want
     assert "managedFields" not in kept["metadata"]
     assert kept["metadata"]["resourceVersion"] == "7"
@@ -356,7 +357,9 @@ def test_cached_object_keeps_only_relevant_fields(whole, name, want):
 
 def test_status_change_alone_does_not_change_the_cached_object():
     place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True)
-    before = to_cached_object(place, {**a_deployment(), "status": {"replicas": 1}})
-    after = to_cached_object(place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}})
+    before = to_cached_object(place, {**a_deployment(), "status": {"replicas": 1}}, Versions())
+    after = to_cached_object(
+        place, {**a_deployment(resourceVersion="8"), "status": {"replicas": 2}}, Versions()
+    )
     assert before.body == after.body
     assert (before.version, after.version) == (7, 8)

@@ -20,12 +20,12 @@ class ConfigDecisions:
     def __init__(self, generation: int, resolved: ResolvedConfig) -> None:
         self.generation = generation
         self.resolved = resolved
-        self._known: dict[Target, tuple[int, str, bool, Step | None]] = {}
+        self._known: dict[Target, tuple[str, str, bool, Step | None]] = {}
 
     def step(self, scope: WatchScope, pod: Path | None, seen: CachedObject) -> Step | None:
         """Return the step for an object, or None if the config does not concern it."""
         target = scope.resource, seen.key
-        mark = seen.version, seen.uid, scope.whole
+        mark = seen.resource_version, seen.uid, scope.whole
         known = self._known.get(target)
         if known is not None and known[:3] == mark:
             return known[3]

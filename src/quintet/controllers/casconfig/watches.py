@@ -1,10 +1,12 @@
 """Watches that start and stop with the configs that need them.
 
 They impersonate the ServiceAccount of a config's namespace, so a config never sees more than that
-ServiceAccount. Errors of a watch are reported by the configs that need it and do not affect the process.
+ServiceAccount. Errors of a watch, expected or not, are reported by the configs that need it and do not
+affect other watches.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.clock import Clock
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound, Unsupported
+from quintet.kube.versions import Versions
 from quintet.runtime.cache import Store
 from quintet.runtime.queue import INITIAL, LIVE, WorkQueue
 from quintet.runtime.watch import Selection, Watch, WatchTimeouts
@@ -25,8 +28,11 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 _REFUSALS = (Forbidden, NotFound, Unsupported)
 # Any other error is reported too if the first list takes longer than this.
 FIRST_LIST_SECONDS = 30.0
+RESTART_SECONDS = 30.0
 # Metadata that changes without a change of the desired state.
 _DROPPED_METADATA = ("resourceVersion", "managedFields", "generation", "selfLink")
+
+log = logging.getLogger(__name__)
 
 
 class WatchScope(NamedTuple):
@@ -46,6 +52,8 @@ class CachedObject(Struct, frozen=True):
 
     key: ObjectKey
     version: int
+    """The order of its resourceVersion among those of the watch."""
+    resource_version: str
     uid: str
     deleting: bool
     body: bytes
@@ -53,13 +61,14 @@ class CachedObject(Struct, frozen=True):
     def decode(self) -> JsonObject:
         """Return the object, without managedFields; targets also without status."""
         obj = _decode(self.body)
-        obj["metadata"]["resourceVersion"] = str(self.version)
+        obj["metadata"]["resourceVersion"] = self.resource_version
         return obj
 
 
-def to_cached_object(scope: WatchScope, obj: JsonObject) -> CachedObject:
+def to_cached_object(scope: WatchScope, obj: JsonObject, versions: Versions) -> CachedObject:
     """Return the relevant part of an object; sources are kept whole, as values may come from any field."""
     whole, resource = obj["metadata"], scope.resource
+    version = whole["resourceVersion"]
     metadata = {name: value for name, value in whole.items() if name not in _DROPPED_METADATA}
     kept = {name: value for name, value in obj.items() if name != "status" or scope.name}
     if not scope.whole:
@@ -68,7 +77,8 @@ def to_cached_object(scope: WatchScope, obj: JsonObject) -> CachedObject:
     kept |= {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     return CachedObject(
         ObjectKey(whole.get("namespace", ""), whole["name"]),
-        int(whole["resourceVersion"]),
+        versions.number(version),
+        version,
         whole.get("uid", ""),
         "deletionTimestamp" in whole,
         _encode(kept),
@@ -81,6 +91,7 @@ class ActiveWatch:
 
     store: Store[CachedObject]
     begun: float
+    versions: Versions = field(default_factory=Versions)
     task: asyncio.Task[None] | None = None
     error: Exception | None = None
     users: set[ObjectKey] = field(default_factory=set)
@@ -108,15 +119,14 @@ class Watches:
         self._timeouts = timeouts
         self._sights: dict[WatchScope, ActiveWatch] = {}
         self._scopes_for: dict[ObjectKey, frozenset[WatchScope]] = {}
-        self._crashed: asyncio.Queue[BaseException] = asyncio.Queue()
 
     def __len__(self) -> int:
         return len(self._sights)
 
     async def run(self) -> None:
-        """Run until the process ends; a crashed watch raises its exception here."""
+        """Wait until the process ends, then stop all watches."""
         try:
-            raise await self._crashed.get()
+            await asyncio.Event().wait()
         finally:
             for active in self._sights.values():
                 if active.task is not None:
@@ -144,9 +154,12 @@ class Watches:
     def record_write(self, scope: WatchScope, answer: JsonObject) -> None:
         """Store the response of a write, so that the next decision is not based on older data."""
         active = self._sights.get(scope)
+        version = (
+            active.versions.comparable(answer["metadata"]["resourceVersion"]) if active is not None else None
+        )
         # A store at a later version has seen this write already, and possibly the object's deletion.
-        if active is not None and int(answer["metadata"]["resourceVersion"]) > active.store.version:
-            active.store.put(to_cached_object(scope, answer))
+        if active is not None and version is not None and version > active.store.version:
+            active.store.put(to_cached_object(scope, answer, active.versions))
 
     def known(self, scope: WatchScope, key: ObjectKey) -> CachedObject | None:
         """Return an object from the cache."""
@@ -160,10 +173,11 @@ class Watches:
         store.call_when_passed(1, lambda: self._on_recovery(active))
         selection = Selection(
             scope.resource,
-            _decoder(scope),
+            _decoder(scope, active.versions),
             scope.namespace,
             fields=f"metadata.name={scope.name}" if scope.name else "",
             metadata_only=not scope.whole,
+            versions=active.versions,
         )
         watch = Watch(
             self._client.impersonate(scope.service_account),
@@ -174,13 +188,19 @@ class Watches:
             lambda error: self._on_error(active, error),
         )
         name = f"watch {watch.name} as {scope.service_account}"
-        active.task = asyncio.create_task(watch.run(), name=name)
-        active.task.add_done_callback(self._on_task_done)
+        active.task = asyncio.create_task(self._run_watch(active, watch), name=name)
         return active
 
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._crashed.put_nowait(error)
+    async def _run_watch(self, active: ActiveWatch, watch: Watch[CachedObject]) -> None:
+        """Run a watch until it is cancelled; after an unexpected error, report it and start again."""
+        while True:
+            try:
+                await watch.run()
+            except Exception as error:
+                # What a third-party API server sends must not end the process.
+                log.exception("Watch failed", extra={"resource": watch.name})
+                self._report(active, error)
+            await self._clock.sleep(RESTART_SECONDS)
 
     def _on_change(
         self, active: ActiveWatch, old: CachedObject | None, new: CachedObject | None, initial: bool
@@ -196,6 +216,10 @@ class Watches:
         refused = isinstance(error, _REFUSALS)
         if str(error) == str(active.error) or not (refused or self._is_first_list_late(active)):
             return
+        self._report(active, error)
+
+    def _report(self, active: ActiveWatch, error: Exception) -> None:
+        """Let the configs report an error, until the watch makes progress."""
         active.error = error
         store = active.store
         store.call_when_passed(store.version + 1, lambda: self._on_recovery(active))
@@ -215,10 +239,10 @@ class Watches:
             self._queue.add(config, priority)
 
 
-def _decoder(scope: WatchScope) -> Callable[[msgspec.Raw], CachedObject]:
+def _decoder(scope: WatchScope, versions: Versions) -> Callable[[msgspec.Raw], CachedObject]:
     decode: Callable[[Any], JsonObject] = _decode
 
     def decode_cached(raw: msgspec.Raw) -> CachedObject:
-        return to_cached_object(scope, decode(raw))
+        return to_cached_object(scope, decode(raw), versions)
 
     return decode_cached

@@ -186,7 +186,7 @@ class TargetWriter:
     def _current(self, task: Task, again: Decide) -> Step | None:
         """Return the step for the cached object, which may have changed since the batch started."""
         seen = self._watches.known(task.scope, task.step.key)
-        if seen is None or str(seen.version) == _decided_version(task.step):
+        if seen is None or seen.resource_version == _decided_version(task.step):
             return task.step
         return _keep_history(task.step, again(FoundObject(task.scope.resource, task.pod, seen.decode())))
 
