@@ -43,13 +43,14 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class MachineState:
-    """Processes, mounts, network namespaces, cgroups, files and kernel settings."""
+    """Processes, mounts, network namespaces, cgroups, files, loop devices and kernel settings."""
 
     processes: frozenset[str]
     mounts: frozenset[str]
     networks: frozenset[str]
     cgroups: frozenset[str]
     files: frozenset[str]
+    loops: frozenset[str]
     settings: frozenset[str]
 
     @classmethod
@@ -61,6 +62,7 @@ class MachineState:
             networks=frozenset(_networks(state)),
             cgroups=frozenset(_cgroups(_group(state, CLUSTER))),
             files=frozenset(_files(state)),
+            loops=frozenset(loop_devices(state)),
             settings=frozenset(_settings()),
         )
 
@@ -102,6 +104,15 @@ def list_files(folder: Path) -> Iterator[str]:
     """Yield everything below a folder, even while it is being removed, where `rglob` fails."""
     for place, folders, files in os.walk(folder):
         yield from (str(Path(place) / name) for name in (*folders, *files))
+
+
+def loop_devices(state: Path) -> set[str]:
+    """Return the files below a state directory that loop devices use."""
+    found = set()
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            found.add(path.read_text().strip())
+    return {each for each in found if each.startswith(str(state))}
 
 
 def _cgroups(name: str) -> set[str]:

@@ -21,7 +21,7 @@ CLIENT = (
     "require('http').get(process.argv[1], {timeout: 2000}, answer => answer.pipe(process.stdout))"
     ".on('timeout', () => process.exit(1)).on('error', () => process.exit(1))"
 )
-HOST = "kubernetes.io/hostname"
+CLASSES = ("standard", "exact")
 
 
 @pytest.fixture(scope="module")
@@ -157,29 +157,37 @@ def test_partitioned_node_is_unreachable_until_healed(pair):
     assert is_ready(pair, pair.nodes[1])
 
 
-def claim_and_pod(name: str) -> dict[str, object]:
-    """Return a claim of the default StorageClass, and a pod that waits and uses it."""
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
-    }
-    return {"apiVersion": "v1", "kind": "List", "items": [claim, pod_with_claim(name, name)]}
+def claims_and_pod(name: str) -> dict[str, object]:
+    """Return a claim of each StorageClass, and a pod that waits and uses them."""
+    requests = {"storage": "8Mi"}
+    claims = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": each},
+            "spec": {
+                "storageClassName": each,
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": requests},
+            },
+        }
+        for each in CLASSES
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": [*claims, pod_with_claims(name)]}
 
 
-def pod_with_claim(name: str, claim: str) -> dict[str, object]:
-    mount = {"name": "data", "mountPath": "/data"}
-    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"], "volumeMounts": [mount]}
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
-    spec = {"containers": [container], "volumes": [volume], "terminationGracePeriodSeconds": 0}
+def pod_with_claims(name: str) -> dict[str, object]:
+    mounts = [{"name": each, "mountPath": f"/{each}"} for each in CLASSES]
+    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"], "volumeMounts": mounts}
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in CLASSES]
+    spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def test_stopped_node_is_not_ready_its_pods_move_and_its_volume_returns_with_it(pair, monkeypatch):
-    kubectl(pair, "apply", "-f", "-", input=json.dumps(claim_and_pod("kept")))
+def test_stopped_node_is_not_ready_its_pods_move_and_its_volumes_return_with_it(pair, monkeypatch):
+    kubectl(pair, "apply", "-f", "-", input=json.dumps(claims_and_pod("kept")))
     kubectl(pair, "wait", "pod/kept", "--for=condition=Ready", "--timeout=120s")
-    kubectl(pair, "exec", "kept", "--", "sh", "-c", "echo written >/data/file")
+    kubectl(pair, "exec", "kept", "--", "sh", "-c", "echo here | tee /standard/file >/exact/file")
     node = kubectl(pair, "get", "pod", "kept", "-o", "jsonpath={.spec.nodeName}")
     (other,) = set(pair.nodes) - {node}
     quintet(pair, "node", "stop", node)
@@ -187,12 +195,12 @@ def test_stopped_node_is_not_ready_its_pods_move_and_its_volume_returns_with_it(
     assert local.up(CLUSTER) == pair, "a stopped node is not a broken cluster"
     eventually(lambda: not is_ready(pair, node), f"{node} is not ready", seconds=90)
     kubectl(pair, "delete", "pod", "kept", "--force", "--wait=false")
-    kubectl(pair, "apply", "-f", "-", input=json.dumps(pod_with_claim("again", "kept")))
+    kubectl(pair, "apply", "-f", "-", input=json.dumps(pod_with_claims("again")))
     eventually(lambda: set(pods(pair)) == {other}, "pods only on the other node", lambda: str(pods(pair)), 90)
-    # Its only volume is on the stopped node, so this pod must not start anywhere else.
+    # Its volumes are on the stopped node, so this pod must not start anywhere else.
     assert kubectl(pair, "get", "pod", "again", "-o", "jsonpath={.spec.nodeName}") == ""
     assert "is Ready" in quintet(pair, "node", "start", node)
     assert is_ready(pair, node)
     kubectl(pair, "wait", "pod/again", "--for=condition=Ready", "--timeout=120s")
-    assert kubectl(pair, "exec", "again", "--", "cat", "/data/file") == "written\n"
+    assert kubectl(pair, "exec", "again", "--", "cat", "/standard/file", "/exact/file") == "here\nhere\n"
     assert kubectl(pair, "get", "pod", "again", "-o", "jsonpath={.spec.nodeName}") == node

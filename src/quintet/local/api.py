@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 5.0
+MERGE_PATCH = "application/merge-patch+json"
 ALREADY_EXISTS = 409
 
 
@@ -42,13 +43,13 @@ class Api:
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request; return the decoded JSON, or the text of a response that is not JSON.
 
-        Raise OSError if the request fails.
+        PATCH sends a merge patch. Raise OSError if the request fails.
         """
         request = urllib.request.Request(
             f"https://{self.host}:{self.port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"},
         )
         try:
             with self._opener.open(request, timeout=SECONDS) as response:

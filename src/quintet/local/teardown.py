@@ -1,4 +1,4 @@
-"""Kills processes and removes cgroups, folders and files: no other module of `local` does.
+"""Kills processes, unmounts, and removes cgroups, folders and files: no other module of `local` does.
 
 Each function checks its target before it acts: a process by its start time, a cgroup by its name, a path by
 the folder that must contain it, without following symbolic links. docs/embedded-cluster.md lists the worst
@@ -26,6 +26,8 @@ CGROUP = re.compile(r"quintet-[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?-[0-9a-f]{8}")
 NODE = re.compile(r"node-[1-9][0-9]?")
 BUILD_TAG = re.compile(r"[a-z0-9][-a-z0-9./]*:build-[0-9a-f]{16}-[0-9a-f]{8}")
 MOUNTS = Path("/proc/self/mountinfo")
+MOUNT_NAMESPACE = Path("/proc/self/ns/mnt")
+LOOP_DEVICE = re.compile(r"/dev/loop[0-9]+")
 SECONDS = 20.0
 
 
@@ -149,6 +151,22 @@ def remove_build_tag(engine: str, tag: str) -> None:
     subprocess.run([engine, "image", "rm", tag], capture_output=True)
 
 
+def unmount(path: Path, *, within: Path, machine: str) -> None:
+    """Unmount a loop device from a folder below `within`, except in the mount namespace `machine`."""
+    _check_path(path, within)
+    own = str(MOUNT_NAMESPACE.readlink())
+    if not machine or own == machine or find_loop_device(path) is None:
+        raise RefusedError(f"refused to unmount {path}: it is not a volume of a node", f"umount {path}")
+    result = subprocess.run(["umount", str(path)], capture_output=True, text=True)
+    if result.returncode != 0:
+        raise LocalError(f"{path} cannot be unmounted: {result.stderr.strip()}", "find out what uses it")
+
+
+def find_loop_device(path: Path) -> str | None:
+    """Return the loop device that is mounted at a folder; None if there is none."""
+    return next((device for place, device in reversed(_list_mounts()) if place == path.resolve()), None)
+
+
 def _check_path(path: Path, within: Path) -> None:
     """Raise an error if the path is not below `within`, or reaches it through a link or `..`."""
     try:
@@ -164,12 +182,22 @@ def _check_path(path: Path, within: Path) -> None:
 
 def _check_mounts(path: Path) -> None:
     """Raise an error if something is mounted below the folder: removal would delete its content."""
+    place = path.parent.resolve() / path.name
+    for mounted, _ in _list_mounts():
+        if mounted.is_relative_to(place):
+            raise RefusedError(f"refused to remove {path}: {mounted} is mounted", f"umount {mounted}")
+
+
+def _list_mounts() -> list[tuple[Path, str | None]]:
+    """Return where something is mounted, in order, each with its device if that is a loop device."""
     try:
         lines = MOUNTS.read_text().splitlines()
     except OSError:
-        return  # not Linux
-    place = path.parent.resolve() / path.name
+        return []  # not Linux
+    found = []
     for line in lines:
-        mounted = Path(re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4]))
-        if mounted.is_relative_to(place):
-            raise RefusedError(f"refused to remove {path}: {mounted} is mounted", f"umount {mounted}")
+        own, _, filesystem = line.partition(" - ")
+        place = re.sub(r"\\(\d{3})", lambda digits: chr(int(digits[1], 8)), own.split()[4])
+        device = filesystem.split()[1]
+        found.append((Path(place), device if LOOP_DEVICE.fullmatch(device) else None))
+    return found

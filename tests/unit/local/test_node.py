@@ -10,8 +10,10 @@ from quintet.local.controlplane.ports import free_ports
 from quintet.local.errors import LocalError
 from quintet.local.node import config, parts
 from quintet.local.node.cgroups import Cgroup, find_hierarchies
+from quintet.local.node.filesystems import Filesystems
 from quintet.local.node.layout import Node, list_nodes
-from quintet.local.node.storage import SELECTED_NODE, reconcile, volume_for
+from quintet.local.node.storage import reconcile
+from quintet.local.node.volumes import SELECTED_NODE, volume_for, volumes_folder
 
 CLAIM = {
     "metadata": {
@@ -44,6 +46,10 @@ class Api:
 
     def create(self, path, body):
         self.created.append(body)
+
+
+def filesystems_of(node):
+    return Filesystems(volumes_folder(node), "mnt:[1]")
 
 
 def test_node_requirements_fail_off_linux_with_reason(monkeypatch):
@@ -86,7 +92,7 @@ def test_clearing_missing_cgroup_succeeds():
 def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
     api = Api(claims=[CLAIM])
     node = Node(tmp_path / "x", 1)
-    reconcile(api, node)
+    reconcile(api, node, filesystems_of(node))
     assert (node.directory / "volumes/pvc-u-1").stat().st_mode & 0o777 == 0o777
     assert api.created == [volume_for(CLAIM, node)]
     spec = api.created[0]["spec"]
@@ -116,7 +122,7 @@ def test_provisioner_creates_world_writable_folder_for_claim(tmp_path):
 )
 def test_provisioner_ignores_claims_it_does_not_serve(tmp_path, change):
     api = Api(claims=[CLAIM | change])
-    reconcile(api, Node(tmp_path / "x", 1))
+    reconcile(api, node := Node(tmp_path / "x", 1), filesystems_of(node))
     assert api.created == []
     assert list(tmp_path.iterdir()) == []
 
@@ -126,9 +132,9 @@ def test_provisioner_deletes_released_volume_and_folder(tmp_path):
     volume = volume_for(CLAIM, node) | {"status": {"phase": "Released"}}
     (node.directory / "volumes/pvc-u-1").mkdir(parents=True)
     api = Api(volumes=[volume])
-    reconcile(api, Node(tmp_path / "x", 2))
+    reconcile(api, other := Node(tmp_path / "x", 2), filesystems_of(other))
     assert api.deleted == []
-    reconcile(api, node)
+    reconcile(api, node, filesystems_of(node))
     assert api.deleted == ["/api/v1/persistentvolumes/pvc-u-1"]
     assert list((node.directory / "volumes").iterdir()) == []
 
@@ -138,7 +144,7 @@ def test_provisioner_keeps_released_volume_with_retain_policy(tmp_path):
     volume = volume_for(CLAIM, node) | {"status": {"phase": "Released"}}
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
     api = Api(volumes=[volume])
-    reconcile(api, node)
+    reconcile(api, node, filesystems_of(node))
     assert api.deleted == []
 
 

@@ -14,8 +14,10 @@ import pytest
 
 from quintet.local import cluster
 from quintet.local.errors import LocalError
-from quintet.local.node import cgroups, storage
+from quintet.local.node import cgroups, storage, volumes
+from quintet.local.node.filesystems import Filesystems
 from quintet.local.node.layout import Node
+from quintet.local.node.volumes import volumes_folder
 
 pytestmark = pytest.mark.usefixtures("harmless")
 
@@ -76,13 +78,18 @@ class Server:
         self.created.append(body["metadata"]["name"])
 
 
+def filesystems_of(node):
+    return Filesystems(volumes_folder(node), "mnt:[1]")
+
+
 def a_volume(name, path, uid="u-1"):
-    annotations = {storage.PROVISIONED_BY: storage.PROVISIONER}
+    annotations = {volumes.PROVISIONED_BY: volumes.PROVISIONERS[volumes.STANDARD]}
     return {
         "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "persistentVolumeReclaimPolicy": "Delete",
-            "hostPath": {"path": str(path)},
+            "storageClassName": volumes.STANDARD,
+            "hostPath": {"path": str(path), "type": "Directory"},
             "claimRef": {"uid": uid},
         },
         "status": {"phase": "Released"},
@@ -117,7 +124,7 @@ def test_provisioner_keeps_folder_of_volume_with_foreign_path(tmp_path, name, pa
     (node.directory / "volumes/link").symlink_to(tmp_path / "home")
     (node.directory / "home").symlink_to(tmp_path / "home")
     server = Server(volumes=[a_volume(name, node.directory / path)])
-    storage.reconcile(server, node)
+    storage.reconcile(server, node, filesystems_of(node))
     assert [file for file in kept if not file.exists()] == []
     assert server.deleted == []
 
@@ -132,7 +139,7 @@ def test_provisioner_does_not_follow_link_in_place_of_volume(tmp_path, link):
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "home" if link == "volumes" else letter.parent)
     volume = a_volume("pvc-u-1", node.directory / "volumes/pvc-u-1")
-    storage.reconcile(Server(volumes=[volume]), node)
+    storage.reconcile(Server(volumes=[volume]), node, filesystems_of(node))
     assert letter.exists()
 
 
@@ -156,14 +163,14 @@ def test_provisioner_continues_after_truncated_response(tmp_path, monkeypatch, f
     monkeypatch.setattr(storage, "Api", lambda *_: server)
     monkeypatch.setattr(storage.time, "sleep", pause)
     with pytest.raises(Stopped):
-        storage.main(str(tmp_path), "1", "192.0.2.1", "6443")
+        storage.main(str(tmp_path), "1", "192.0.2.1", "6443", "net:[1],mnt:[1]")
 
 
 def test_provisioner_creates_other_volumes_when_one_fails(tmp_path):
     node = Node(tmp_path / "x", 1)
 
     def a_claim(uid):
-        selected = {storage.SELECTED_NODE: node.name}
+        selected = {volumes.SELECTED_NODE: node.name}
         return {
             "metadata": {"name": uid, "namespace": "shop", "uid": uid, "annotations": selected},
             "spec": {
@@ -177,8 +184,8 @@ def test_provisioner_creates_other_volumes_when_one_fails(tmp_path):
     (node.directory / "volumes").mkdir(parents=True)
     (node.directory / "volumes/pvc-u-1").write_text("a file is in the way")
     server = Server(claims=[a_claim("u-1"), a_claim("u-2")])
-    storage.reconcile(server, node)
-    assert server.created == ["pvc-u-2"]
+    storage.reconcile(server, node, filesystems_of(node))
+    assert [name for name in server.created if name.startswith("pvc")] == ["pvc-u-2"]
 
 
 def test_down_refuses_folder_not_created_by_up(clusters):

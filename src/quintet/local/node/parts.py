@@ -23,6 +23,9 @@ TOOLS = {
     "mount": "mount",
     "unshare": "util-linux",
     "nsenter": "util-linux",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+    "resize2fs": "e2fsprogs",
 }
 
 

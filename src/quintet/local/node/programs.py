@@ -67,7 +67,9 @@ def start_programs(node: Node, layout: Layout) -> None:
     node.run("kube-proxy", [str(layout.programs / "kube-proxy"), *proxy], {"PATH": SEARCH})
     # In the node's namespaces, where paths are those that the kubelet sees.
     provisioner = [sys.executable, "-P", "-m", "quintet.local.node.storage", str(layout.directory)]
-    node.run("storage", [*provisioner, str(node.number), SWITCH_ADDRESS, str(layout.api_port)])
+    address = (SWITCH_ADDRESS, str(layout.api_port))
+    outside = ",".join(namespace.namespace_ids())
+    node.run("storage", [*provisioner, str(node.number), *address, outside], {"PATH": SEARCH})
 
 
 def wait_for_nodes(nodes: Sequence[Node], layout: Layout) -> None:

@@ -17,7 +17,7 @@ from quintet.local.api import Api
 from quintet.local.build.packages import SEARCH
 from quintet.local.controlplane.layout import Layout
 from quintet.local.controlplane.start import start_control_plane, write_certificates
-from quintet.local.node import config, namespace, storage
+from quintet.local.node import config, namespace
 from quintet.local.node.cgroups import cluster_cgroup
 from quintet.local.node.layout import SWITCH_ADDRESS, Node, enter_namespaces, list_nodes
 from quintet.local.node.parts import NodeParts
@@ -29,6 +29,7 @@ from quintet.local.node.programs import (
     start_runtime,
     wait_for_nodes,
 )
+from quintet.local.node.volumes import storage_classes
 from quintet.local.process import ManagedProcess, wait_while_running
 
 if TYPE_CHECKING:
@@ -116,11 +117,12 @@ def _start_switch(directory: Path, programs: Path, nodes: Sequence[Node]) -> Lay
 
 
 def _start_services(layout: Layout, parts: NodeParts) -> None:
-    """Start cluster DNS, and create its objects and the StorageClass."""
+    """Start cluster DNS, and create its objects and the StorageClasses."""
     corefile = layout.directory / "Corefile"
     corefile.write_text(config.corefile(SWITCH_ADDRESS, layout.pki / "admin.kubeconfig"))
     layout.run(DNS, [str(parts.dns / "dns"), str(corefile)])
     api = Api(layout.directory, layout.outer_port)
     for path, body in config.dns_objects(SWITCH_ADDRESS):
         api.create(path, body)
-    api.create("/apis/storage.k8s.io/v1/storageclasses", storage.STORAGE_CLASS)
+    for each in storage_classes():
+        api.create("/apis/storage.k8s.io/v1/storageclasses", each)
