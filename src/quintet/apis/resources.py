@@ -65,3 +65,8 @@ class CustomResource:
     """CEL rules of the whole object; only these can use `self.metadata.name`."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the CRD itself."""
+
+    @property
+    def finalizer(self) -> str:
+        """The finalizer of its controller, if that has one."""
+        return f"{self.resource.group}/{self.resource.kind.lower()}"

@@ -12,7 +12,7 @@ from quintet.apis.suite import CONTROLLERS, QUINTETS
 from quintet.clock import SystemClock
 from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS, NAMESPACES
 from quintet.install import operations
-from quintet.install.installer import Installer, UserObjects
+from quintet.install.installer import Installer
 from quintet.kube import config
 from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
@@ -97,12 +97,7 @@ class DemoInstallation:
     async def delete_objects(self, namespace: str) -> None:
         """Delete the Quintet objects of a namespace while their controllers still run."""
         found = await self._quiet.list_user_objects(operations.kinds(QUINTET))
-        await self._quiet.delete_data(
-            [
-                UserObjects(each.kind, tuple(key for key in each.keys if key.namespace == namespace))
-                for each in found
-            ]
-        )
+        await self._quiet.delete_objects([each for each in found if each.key.namespace == namespace])
 
     async def remove(self, before: ExistingInstallation) -> str:
         """Remove what the demo installed, but not objects that users created in the meantime."""

@@ -73,6 +73,7 @@ def _steps_from_metadata(about: ObjectStatus, controller: str, waits: Sequence[s
     if about.deleting and waits:
         where = find_page(about.kind, "")
         yield f"deletion waits for its finalizers ({', '.join(waits)}): see Deleting in {where}"
+        yield f"check that its controller runs: `quintet doctor`, `quintet logs controller {controller}`"
     if not about.current and not about.suspended:
         yield (
             "check that its controller runs and is the leader: "

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,10 @@ from quintet.controllers.suite.decide.installation import (
     key_of,
 )
 from quintet.controllers.suite.decide.safety import unsafe_changes
+from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.decide.status import Reason
+from quintet.install.doctor.findings import shorten_list
+from quintet.install.user_objects import UserObject, describe_remaining, list_user_objects, without_finalizer
 from quintet.kube.errors import NotFound
 from quintet.local.errors import LocalError
 from quintet.manifests.crd import custom_resource_definition
@@ -40,6 +42,8 @@ MANAGER = "quintet-install"
 QUINTET_KEY = ObjectKey("", NAME)
 _PAUSE = 0.5
 _RETRY_SECONDS = 15.0
+FORMER_IMAGE = "quintet.dev/former-operator-image"
+"""Annotation of the operator's namespace, which stays when the operator is removed."""
 _USER_ROLES = ("-viewer", "-editor", "-admin")
 
 Progress = Callable[[str], None]
@@ -47,14 +51,6 @@ Progress = Callable[[str], None]
 
 class InstallError(LocalError):
     """An installation step failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class UserObjects:
-    """The objects of users of one kind."""
-
-    kind: Resource
-    keys: tuple[ObjectKey, ...]
 
 
 class Installer:
@@ -65,6 +61,7 @@ class Installer:
         self._clock = clock
         self.progress = progress
         self._timeout = timeout
+        self._reported = ""
 
     async def check_crd_changes(self, kinds: Iterable[CustomResource]) -> None:
         """Raise an error if an existing CRD cannot be replaced safely."""
@@ -111,6 +108,18 @@ class Installer:
         live = await self._get(DEPLOYMENTS, ObjectKey(flavour.namespace, flavour.operator))
         return live["spec"]["template"]["spec"]["containers"][0]["image"] if live is not None else None
 
+    async def former_image(self, flavour: Flavour) -> str | None:
+        """Return the image of the operator that was removed from the namespace; None if it is unknown."""
+        live = await self._get(NAMESPACES, ObjectKey("", flavour.namespace))
+        found: str | None = (live or {}).get("metadata", {}).get("annotations", {}).get(FORMER_IMAGE)
+        return found
+
+    async def record_former_image(self, flavour: Flavour, image: str) -> None:
+        """Record on the namespace which operator ran there, for a later installation."""
+        body = {"metadata": {"annotations": {FORMER_IMAGE: image}}}
+        with suppress(NotFound):
+            await self._client.patch(NAMESPACES, ObjectKey("", flavour.namespace), body, Object)
+
     async def wait_until_available(self, version: str) -> Quintet:
         """Wait until all controllers of a version are ready; an empty version matches any.
 
@@ -128,7 +137,7 @@ class Installer:
             if reported := trouble.persistent_problem(quintet):
                 raise InstallError(f"the operator reports: {reported}", f"kubectl describe quintets {NAME}")
             found[:] = [quintet]
-            self.progress(f"{quintet.status.ready} controllers are ready")
+            self._report(f"{quintet.status.ready} controllers are ready")
             progressing = find_condition(quintet.status.conditions, "Progressing")
             ready = all(each.ready for each in quintet.status.components)
             return ready and progressing is not None and progressing.status == "False"
@@ -136,37 +145,57 @@ class Installer:
         await self._wait_until("every controller is ready", available)
         return found[0]
 
-    async def list_user_objects(self, kinds: Iterable[CustomResource]) -> list[UserObjects]:
-        """Return the objects of users, by kind."""
-        found = []
-        for kind in kinds:
-            keys: list[ObjectKey] = []
-            try:
-                async for page in self._client.pages(kind.resource):
-                    keys += [msgspec.json.decode(item, type=Object).key for item in page.items]
-            except NotFound:
-                continue  # the cluster does not serve the kind
-            if keys:
-                found.append(UserObjects(kind.resource, tuple(keys)))
-        return found
+    async def list_user_objects(self, kinds: Iterable[CustomResource]) -> list[UserObject]:
+        """Return the objects of users."""
+        return await list_user_objects(self._client, kinds)
 
-    async def delete_data(self, losses: Sequence[UserObjects]) -> None:
-        """Delete objects of users while their controllers still run, which handle the finalizers."""
-        for lost in losses:
-            for key in lost.keys:
-                self.progress(f"deleting {lost.kind.kind} {key}")
-                await self._delete(lost.kind, key)
-        for lost in losses:
-            for key in lost.keys:
-                await self._wait_until(
-                    f"{lost.kind.kind} {key} is deleted", partial(self._is_deleted, lost.kind, key)
-                )
+    async def list_namespaces(self) -> list[NamespaceInfo]:
+        """Return the namespaces of the cluster."""
+        return [
+            namespace_of(msgspec.json.decode(item, type=Object))
+            async for page in self._client.pages(NAMESPACES, metadata_only=True)
+            for item in page.items
+        ]
+
+    async def delete_objects(self, objects: Sequence[UserObject]) -> None:
+        """Delete objects of users while their controllers run, which handle the finalizers."""
+        for each in objects:
+            if not each.deleting:
+                self.progress(f"deleting {each}")
+                await self._delete(each.kind.resource, each.key)
+        await self.wait_until_deleted(objects)
+
+    async def wait_until_deleted(self, objects: Sequence[UserObject]) -> None:
+        """Wait until objects that are being deleted are gone; an error names the remaining ones."""
+        left, known = list(objects), {(each.kind.resource, each.metadata.uid) for each in objects}
+
+        async def deleted() -> bool:
+            found = await self.list_user_objects({each.kind.resource: each.kind for each in left}.values())
+            left[:] = [each for each in found if (each.kind.resource, each.metadata.uid) in known]
+            if left:
+                self._report(f"waiting for the deletion of {shorten_list(map(str, left))}")
+            return not left
+
+        try:
+            await self._wait_until("deleted", deleted)
+        except InstallError as error:
+            raise InstallError(*describe_remaining(left, self._timeout)) from error
 
     async def delete_quintet(self, namespace: str) -> None:
         """Delete the Quintet and wait until all controllers are deleted."""
         self.progress(f"deleting Quintet {NAME}")
         await self._delete(QUINTETS, QUINTET_KEY)
         await self._wait_until("all controllers are deleted", partial(self._has_no_workloads, namespace))
+
+    async def delete_without_controllers(self, kinds: Sequence[CustomResource]) -> None:
+        """Delete all objects of these kinds and remove our finalizers from them."""
+        for each in await self.list_user_objects(kinds):
+            self.progress(f"deleting {each} without its controller")
+            await self._delete(each.kind.resource, each.key)
+        for each in await self.list_user_objects(kinds):
+            if each.controller:
+                with suppress(NotFound):
+                    await self._client.patch(each.kind.resource, each.key, without_finalizer(each), Object)
 
     async def delete(self, bodies: Sequence[JsonObject]) -> None:
         """Delete objects in reverse order of creation."""
@@ -184,6 +213,12 @@ class Installer:
         """Delete the namespace of the operator."""
         self.progress(f"deleting Namespace {name}")
         await self._delete(NAMESPACES, ObjectKey("", name))
+
+    def _report(self, state: str) -> None:
+        """Report what is waited for, when it has changed."""
+        if state != self._reported:
+            self._reported = state
+            self.progress(state)
 
     async def _is_established(self, key: ObjectKey) -> bool:
         live = await self._get(CRDS, key)

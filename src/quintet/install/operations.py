@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quintet import __version__
 from quintet.components import COMPONENTS
 from quintet.imagenames import QUINTET as IMAGE
 from quintet.imagenames import beside
-from quintet.install.installer import Installer, InstallError, UserObjects, operator_objects
+from quintet.install.doctor.findings import shorten_list
+from quintet.install.installer import Installer, InstallError, operator_objects
+from quintet.install.user_objects import UserObject, spec_for_deletion, without_controller
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
 from quintet.manifests.operator import operator, quintet_object
@@ -95,40 +98,94 @@ async def uninstall(
     *,
     confirm: Callable[[], None] | None = None,
     dry_run: bool = False,
+    force: bool = False,
 ) -> str:
     """Remove the operator and its controllers; with `delete_data`, also CRDs and the objects of users.
 
-    `confirm` is called before objects of users are deleted and may raise an error.
+    `confirm` is called before objects of users are deleted and may raise an error. `force` waits for no
+    controller to finish deletions.
     """
-    user_objects = await installer.list_user_objects(kinds(flavour))
+    found = await installer.list_user_objects(kinds(flavour))
     bodies = objects(flavour)
-    _report_user_objects(installer, user_objects, delete_data=delete_data)
+    _report_user_objects(installer, found, delete_data=delete_data)
     if dry_run:
         deleted = bodies if delete_data else operator_objects(bodies)
         return "\n".join(f"would delete {body['kind']} {body['metadata']['name']}" for body in deleted)
-    if delete_data and user_objects and confirm is not None:
+    if delete_data and found and confirm is not None:
         confirm()
-    if delete_data:
-        await installer.delete_data(user_objects)
+    if not force:
+        await _finish_deletions(installer, flavour, found, delete_data=delete_data)
+    image = await installer.operator_image(flavour)
     if await installer.find_quintet() is not None:
         await installer.delete_quintet(flavour.namespace)
     if delete_data:
         await installer.delete(
             [body for body in bodies if body["kind"] not in ("CustomResourceDefinition", "Namespace")]
         )
+        if force:
+            await installer.delete_without_controllers(kinds(flavour))
         await installer.delete_crds(kinds(flavour))
         await installer.delete_namespace(flavour.namespace)
         return "Quintet, its CRDs and all objects of users are deleted."
     await installer.delete(operator_objects(bodies))
-    return (
-        f"Quintet is removed. CRDs, {_count_objects(user_objects)} and namespace {flavour.namespace} stay. "
+    if image is not None:
+        await installer.record_former_image(flavour, image)
+    return _describe_remains(await installer.list_user_objects(kinds(flavour)), flavour)
+
+
+async def _finish_deletions(
+    installer: Installer, flavour: Flavour, found: list[UserObject], *, delete_data: bool
+) -> None:
+    """Delete objects, or wait for those that are being deleted, while their controllers still run."""
+    quintet = await installer.find_quintet()
+    runs = quintet if await installer.operator_image(flavour) is not None else None
+    unserved = without_controller(found, runs, await installer.list_namespaces())
+    if delete_data and unserved:
+        await _start_controllers(installer, flavour, quintet, unserved)
+    if delete_data:
+        await installer.delete_objects(found)
+        return
+    await installer.wait_until_deleted([each for each in found if each.deleting and each not in unserved])
+
+
+async def _start_controllers(
+    installer: Installer, flavour: Flavour, quintet: Quintet | None, unserved: list[UserObject]
+) -> None:
+    """Run the controllers that have to remove the finalizers of these objects."""
+    spec = spec_for_deletion(quintet, unserved)
+    names = ", ".join(sorted({each.controller for each in unserved}))
+    installer.progress(f"starting controllers that finish deletions: {names}")
+    if await installer.operator_image(flavour) is None:
+        flavour = await _keep_registry(installer, flavour)
+        await installer.apply(objects(flavour))
+    await installer.apply_quintet(quintet_object(flavour, spec), changed=True)
+
+
+def _describe_remains(left: list[UserObject], flavour: Flavour) -> str:
+    lines = [
+        f"Quintet is removed. CRDs, {_count_objects(left)} and namespace {flavour.namespace} stay. "
         "Delete them with `quintet uninstall --delete-data`, or use them again with `quintet install`."
+    ]
+    held, waiting = (
+        [each for each in left if each.controller],
+        [each for each in left if each.controller and each.deleting],
     )
+    if held:
+        lines.append(
+            f"{len(held)} of these objects have finalizers: `kubectl delete` does not finish for them until "
+            "Quintet is installed again."
+        )
+    if waiting:
+        lines.append(f"Being deleted, and waiting for that: {shorten_list(map(str, waiting))}.")
+    return "\n".join(lines)
 
 
 async def _keep_registry(installer: Installer, flavour: Flavour) -> Flavour:
     """Return the flavour with the registry of the installed operator, unless an image was given."""
-    if flavour.image != IMAGE or (known := await installer.operator_image(flavour)) is None:
+    if flavour.image != IMAGE:
+        return flavour
+    known = await installer.operator_image(flavour) or await installer.former_image(flavour)
+    if known is None:
         return flavour
     image = beside(IMAGE, known)
     if image != IMAGE:
@@ -140,19 +197,19 @@ def _names(quintet: Quintet) -> str:
     return ", ".join(each.name for each in quintet.status.components)
 
 
-def _report_user_objects(installer: Installer, user_objects: list[UserObjects], *, delete_data: bool) -> None:
-    if not user_objects:
+def _report_user_objects(installer: Installer, found: list[UserObject], *, delete_data: bool) -> None:
+    if not found:
         return
     installer.progress(
         "These objects of users will be deleted:" if delete_data else "These objects of users stay:"
     )
-    for lost in user_objects:
-        for key in lost.keys[:SHOWN]:
-            installer.progress(f"  {lost.kind.kind} {key}")
-        if len(lost.keys) > SHOWN:
-            installer.progress(f"  and {len(lost.keys) - SHOWN} more of {lost.kind.plural}")
+    for kind, members in groupby(found, key=lambda each: each.kind.resource):
+        shown = list(members)
+        for each in shown[:SHOWN]:
+            installer.progress(f"  {each}{' (being deleted)' if each.deleting else ''}")
+        if len(shown) > SHOWN:
+            installer.progress(f"  and {len(shown) - SHOWN} more of {kind.plural}")
 
 
-def _count_objects(user_objects: list[UserObjects]) -> str:
-    count = sum(len(lost.keys) for lost in user_objects)
-    return f"{count} object{'' if count == 1 else 's'} of users"
+def _count_objects(found: list[UserObject]) -> str:
+    return f"{len(found)} object{'' if len(found) == 1 else 's'} of users"

@@ -34,7 +34,7 @@ from quintet.controllers.suite.decide.installation import (
     resource_of,
 )
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
-from quintet.controllers.suite.decide.scope import NamespaceInfo, find_scope
+from quintet.controllers.suite.decide.scope import NamespaceInfo, find_scope, namespace_of
 from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import handlers
@@ -80,12 +80,6 @@ class WebhooksView(View, frozen=True):
     """The fields of a webhook configuration that the controller reads."""
 
     webhooks: tuple[Struct, ...] = ()
-
-
-def namespace_of(view: Object) -> NamespaceInfo:
-    """Return what the operator reads of a namespace."""
-    meta = view.metadata
-    return NamespaceInfo(view.key, view.version, meta.labels, meta.deleting)
 
 
 def _changes_scope(old: NamespaceInfo, new: NamespaceInfo) -> bool:

@@ -25,11 +25,13 @@ from quintet.controllers.suite.decide.installation import (
     WEBHOOKS,
     key_of,
 )
+from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.inspect.error_messages import describe_error
 from quintet.install.doctor import health, preflight
 from quintet.install.doctor.findings import FAILED, UNKNOWN, Finding
 from quintet.install.doctor.probes import probe_object
 from quintet.install.installer import MANAGER, resource_of
+from quintet.install.user_objects import list_user_objects, without_controller
 from quintet.kube.client import APPLY, PODS, Client
 from quintet.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from quintet.manifests.crd import custom_resource_definition
@@ -79,9 +81,11 @@ class ClusterChecks:
             return
         for finding in health.check_quintet(quintet, processes, __version__):
             yield finding
+        running = running_components(quintet, processes)
+        for finding in await _run_check(health.GROUP, "deletions", lambda: self._deletions(quintet, running)):
+            yield finding
         if quintet is None and not processes:
             return
-        running = running_components(quintet, processes)
 
         async def ready() -> list[Finding]:
             return health.check_processes(processes)
@@ -189,6 +193,21 @@ class ClusterChecks:
         if live is not None and not live["metadata"].get("deletionTimestamp"):
             refusal = await self._dry_run_error(PODS, probe_pod(self.flavour))
         return [preflight.check_namespace(name, live, refusal)]
+
+    async def _deletions(self, quintet: Quintet | None, running: Sequence[Component]) -> list[Finding]:
+        kinds = [kind for component in _ALL for kind in component.kinds]
+        deleting = [each for each in await list_user_objects(self.client, kinds) if each.deleting]
+        if quintet is None:
+            names = {each.name for each in running}
+            unserved = [each for each in deleting if each.controller and each.controller not in names]
+        else:
+            namespaces = await self._namespaces() if deleting else []
+            unserved = without_controller(deleting, quintet, namespaces)
+        return health.check_deletions(deleting, unserved, self.clock.now())
+
+    async def _namespaces(self) -> list[NamespaceInfo]:
+        found = await self._list(NAMESPACES, metadata_only=True)
+        return [namespace_of(msgspec.convert(each, Object)) for each in found]
 
     async def _crds_after(self, quintet: Quintet | None, running: Sequence[Component]) -> list[Finding]:
         kinds = [kind for component in running for kind in component.kinds]

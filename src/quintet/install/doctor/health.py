@@ -9,11 +9,13 @@ from quintet.admission.registration import covers
 from quintet.apis.meta import JsonObject, Resource, find_condition
 from quintet.apis.suite import Quintet
 from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding, shorten_list
+from quintet.install.user_objects import UserObject
 from quintet.kube.errors import ApiError, Conflict, KubeError, ServerFault
 
 GROUP, WEBHOOKS = "installation", "webhooks"
 DESCRIBE = "kubectl describe quintets quintet"
 _SOON = timedelta(days=7)
+_SLOW_DELETION = timedelta(minutes=10)
 
 
 def check_quintet(quintet: Quintet | None, processes: Sequence[JsonObject], version: str) -> list[Finding]:
@@ -76,6 +78,28 @@ def check_processes(processes: Sequence[JsonObject]) -> list[Finding]:
         names = shorten_list((each["metadata"]["name"] for each in processes), 8)
         found.append(Finding(GROUP, "controllers", OK, f"all pods are ready of {names}"))
     return found
+
+
+def check_deletions(
+    deleting: Sequence[UserObject], unserved: Sequence[UserObject], now: datetime
+) -> list[Finding]:
+    """Check that the deletion of each object is finished by its controller, and soon."""
+    found = []
+    if unserved:
+        names = ", ".join(sorted({each.controller for each in unserved}))
+        message = (
+            f"no controller finishes the deletion of {shorten_list(map(str, unserved))}, because "
+            f"{names} does not run for them"
+        )
+        step = "add it to spec.controllers or spec.namespaces of the Quintet, or run `quintet install`"
+        found.append(Finding(GROUP, "deletions", FAILED, message, step))
+    slow = [each for each in deleting if each not in unserved and now - each.deleted_at > _SLOW_DELETION]
+    if slow:
+        first = slow[0]
+        message = f"in deletion for more than 10 minutes: {shorten_list(map(str, slow))}"
+        step = f"quintet explain {first.kind.resource.kind.lower()} {first.key.name} -n {first.key.namespace}"
+        found.append(Finding(GROUP, "deletions", WARNING, message, step))
+    return found or [Finding(GROUP, "deletions", OK, "no deletion waits for a controller")]
 
 
 def check_crds(pairs: Iterable[tuple[JsonObject | None, JsonObject]]) -> list[Finding]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from quintet.apis.meta import ObjectKey
+from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.suite import QuintetSpec
 from quintet.controllers.suite.decide.installation import ALL_NAMESPACES, Scope
 
@@ -16,6 +16,12 @@ class NamespaceInfo:
     version: int
     labels: dict[str, str]
     deleting: bool
+
+
+def namespace_of(view: Object) -> NamespaceInfo:
+    """Return what the operator reads of a namespace."""
+    meta = view.metadata
+    return NamespaceInfo(view.key, view.version, meta.labels, meta.deleting)
 
 
 def find_scope(spec: QuintetSpec, namespaces: Iterable[NamespaceInfo] | None) -> Scope:
