@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from quintet.apis.eventingbackend import Effective, EventingBackend
 from quintet.apis.meta import ObjectKey
-from quintet.nats.config import SECOND, StreamConfig
+from quintet.nats.config import SECOND, StreamConfig, StreamInfo
 
 OWNER: Final = "quintet.dev/backend"
 """Metadata key of a stream: the backend that manages it."""
@@ -20,6 +20,8 @@ _DAY: Final = 24 * 3600 * SECOND
 _DEAD_LETTER_AGE: Final = 7 * _DAY
 _DEAD_LETTER_BYTES: Final = 128 * 1024 * 1024
 _DUPLICATES: Final = 120 * SECOND
+# The largest event that publishers accept.
+_ROOM_BYTES: Final = 64 << 10
 # Other settings of a stream are not managed.
 _MANAGED: Final = (
     "subjects",
@@ -84,6 +86,23 @@ def reserved_bytes(config: Effective) -> int:
     """Return the storage that a server reserves for the streams of a backend; 0 without a limit."""
     events = _limit(int(config.measure("maxBytes")))
     return events + _DEAD_LETTER_BYTES if events > 0 else 0
+
+
+def full_limit(found: StreamInfo) -> str:
+    """Return the option whose limit makes a stream refuse events; empty if there is room for one.
+
+    Without room for the largest event the stream counts as full. Messages per subject count only if the
+    state lists subjects.
+    """
+    config, state = found.config, found.state
+    if config.discard != "new":
+        return ""
+    if 0 < config.max_bytes < state.bytes + _ROOM_BYTES:
+        return "maxBytes"
+    if 0 < config.max_msgs <= state.messages:
+        return "maxMessages"
+    most = max((state.subjects or {}).values(), default=0)
+    return "maxMessagesPerSubject" if 0 < config.max_msgs_per_subject <= most else ""
 
 
 def dead_letter_stream(stream: str) -> str:

@@ -32,7 +32,9 @@ _STABLE_SECONDS = 10.0
 # How long a replaced connection stays open for responses that are on their way.
 _CLOSE_DELAY_SECONDS = 5.0
 _INBOX_SID = 1  # the subscription id of the inbox for responses
-_PUBLISH_VIOLATION = re.compile(r'Permissions Violation for Publish to "([^"]+)"', re.IGNORECASE)
+_PUBLISH_VIOLATION = re.compile(
+    r'Permissions Violation for Publish (?:to|with Reply of) "([^"]+)"', re.IGNORECASE
+)
 
 
 class NatsSubscription:
@@ -73,11 +75,23 @@ class NatsClient:
         self._last_server_error = ""
         self.on_change: list[Callable[[bool], None]] = []
         """Called with True after connecting and with False after a connection was lost."""
+        self.on_refusal: list[Callable[[str, NotPermitted], None]] = []
+        """Called with a subject that the user may not publish to, after a message to it was dropped."""
         self.failure: NatsError | None = None
         """Why there is no connection; None while there is one."""
 
     async def __aenter__(self) -> Self:
         self._use(await connect(self._options))
+        try:
+            # A user without permission to receive responses is refused only now.
+            await self.flush(self._options.connect_seconds)
+        except NatsError as error:
+            reason = self._connection.error if self._connection is not None else self.failure
+            await self.close()
+            raise (reason if isinstance(reason, NotPermitted) else error) from None
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -246,7 +260,10 @@ class NatsClient:
             self._last_server_error = text
             logger.warning("the NATS server at %s reported an error: %s", self._options.address, text)
         if found := _PUBLISH_VIOLATION.search(text):
-            self._requests.fail(NotPermitted(f"no permission to publish to {found[1]}"), found[1])
+            error = NotPermitted(f"no permission to publish to {found[1]}")
+            self._requests.fail(error, found[1])
+            for callback in list(self.on_refusal):
+                callback(found[1], error)
 
     def on_lost(self, connection: NatsConnection, error: Exception | None) -> None:
         """Fail the requests in flight and start to reconnect."""
@@ -255,7 +272,12 @@ class NatsClient:
         self._connection = None
         reason = str(error or "the server closed the connection")
         self.failure = error if isinstance(error, NatsError) else Disconnected(reason)
-        self._requests.fail(Disconnected(f"lost the connection to NATS: {reason}"))
+        lost = (
+            error
+            if isinstance(error, NotPermitted)
+            else Disconnected(f"lost the connection to NATS: {reason}")
+        )
+        self._requests.fail(lost)
         self._notify(connected=False)
         if self.clock.monotonic() - self._connected_at > _STABLE_SECONDS:
             self._attempts = 0

@@ -44,6 +44,8 @@ class StreamState(msgspec.Struct, kw_only=True, frozen=True):
     last_seq: int = 0
     consumer_count: int = 0
     num_subjects: int = 0
+    subjects: dict[str, int] | None = None
+    """Messages of each subject, if the request asked for them."""
 
 
 class StreamInfo(msgspec.Struct, kw_only=True, frozen=True):

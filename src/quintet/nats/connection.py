@@ -4,18 +4,20 @@ Everything that is sent in one event loop iteration is written at once. A lost c
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
 from quintet.clock import Clock, Timer
 from quintet.nats import protocol
-from quintet.nats.errors import Disconnected, LoginRefused, NatsError, Overloaded
+from quintet.nats.errors import Disconnected, LoginRefused, NatsError, NotPermitted, Overloaded
 from quintet.nats.messages import Message
 from quintet.nats.protocol import Parser, Ping, Pong, ServerError, ServerInfo
 
 # Larger bursts are written in several pieces, so that joining them does not double the memory.
 _MAX_WRITE_BYTES = 1 << 18
+_SUBSCRIBE_VIOLATION = re.compile(r'Permissions Violation for Subscription to "([^"]+)"', re.IGNORECASE)
 
 
 class ConnectionListener(Protocol):
@@ -182,6 +184,9 @@ class NatsConnection(asyncio.Protocol):
                     listener.on_message(event)
             else:
                 self._handle(event)
+                if isinstance(self.error, NotPermitted):
+                    self.abort()
+                    break
         if parser.broken is not None:
             self._fail(parser.broken)
 
@@ -237,6 +242,9 @@ def _fatal_error(text: str) -> NatsError | None:
     The protocol has no error numbers here, so the text decides.
     """
     lower = text.lower()
+    if found := _SUBSCRIBE_VIOLATION.match(text):
+        # Every subscription is one for responses, which would never arrive.
+        return NotPermitted(f"no permission to subscribe to {found[1]}")
     if "permissions violation" in lower or "invalid subject" in lower or "invalid publish subject" in lower:
         return None
     if "authorization violation" in lower or "authentication" in lower:

@@ -4,6 +4,8 @@ Each method sends one request to the server (`consumers` one per page) and raise
 """
 
 import asyncio
+import contextlib
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -22,6 +24,7 @@ from quintet.nats.config import (
     StreamState,
 )
 from quintet.nats.errors import (
+    JetStreamError,
     JetStreamUnavailable,
     NatsError,
     NoResponders,
@@ -55,6 +58,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED_STREAM = "Nats-Expected-Stream"
 """Header: store the message in this stream or reject it."""
 
+_EXPECTED_LAST_ID = "Nats-Expected-Last-Msg-Id"
 _API = "$JS.API."
 _TIMEOUT = 5.0
 # Bounds what a server can make us read; servers send 256 consumers per page.
@@ -145,6 +149,12 @@ class JetStream:
         """Publish a message and return a future for `parse_ack`; `NoResponders` means no stream."""
         return self.client.send_request(subject, payload, headers, timeout)
 
+    async def check_publish(self, subject: str) -> None:
+        """Raise `NotPermitted` if the user may not publish to a subject; stores nothing."""
+        headers = {_EXPECTED_LAST_ID: secrets.token_hex(11)}  # the stream rejects the message
+        with contextlib.suppress(JetStreamError, NoResponders):
+            await self.publish(subject, b"", headers, self._timeout)
+
     async def get_message(self, stream: str, sequence: int) -> StoredMessage:
         """Return a message by its sequence number."""
         response = await self._call(f"STREAM.MSG.GET.{stream}", {"seq": sequence}, _StoredResponse)
@@ -181,9 +191,10 @@ class JetStream:
 
     # Streams.
 
-    async def stream_info(self, name: str) -> StreamInfo:
-        """Return configuration and state of a stream."""
-        return await self._call(f"STREAM.INFO.{name}", None, StreamInfo)
+    async def stream_info(self, name: str, subjects_filter: str = "") -> StreamInfo:
+        """Return configuration and state of a stream, with the first 100,000 subjects that match a filter."""
+        request = {"subjects_filter": subjects_filter} if subjects_filter else None
+        return await self._call(f"STREAM.INFO.{name}", request, StreamInfo)
 
     async def create_stream(self, config: StreamConfig) -> StreamInfo:
         """Create a stream; succeeds if it exists with the same configuration."""

@@ -19,6 +19,7 @@ from quintet.nats.errors import (
     Disconnected,
     JetStreamError,
     NatsError,
+    NotPermitted,
     NotReady,
     ProtocolError,
 )
@@ -134,7 +135,10 @@ class PullConsumer:
         self._stopped = False
         self.is_active = False
         """Whether the server has confirmed our pull request."""
+        self.failure: NatsError | None = None
+        """Why the last pull request failed; None after one was confirmed."""
         client.on_change.append(self._on_change)
+        client.on_refusal.append(self._on_refusal)
         self._start()
 
     @property
@@ -148,6 +152,7 @@ class PullConsumer:
             return
         self._stopped = True
         self._client.on_change.remove(self._on_change)
+        self._client.on_refusal.remove(self._on_refusal)
         self._cancel()
 
     # Pull requests.
@@ -202,7 +207,11 @@ class PullConsumer:
     def _on_pong(self, number: int, error: Exception | None) -> None:
         """Mark the pull request as confirmed: an error would have arrived before the PONG."""
         if error is None and number == self._generation and self._subscription is not None:
-            self.is_active = True
+            self.is_active, self.failure = True, None
+
+    def _on_refusal(self, subject: str, error: NotPermitted) -> None:
+        if subject == self._subject and not self._stopped:
+            self._retry_later(error)
 
     def _on_change(self, connected: bool) -> None:
         if connected:
@@ -262,6 +271,7 @@ class PullConsumer:
     def _retry_later(self, error: NatsError) -> None:
         """Start again with exponential backoff, and report the error."""
         self._cancel()
+        self.failure = error
         if self._stopped:
             return
         wait, self._backoff = self._backoff, min(2 * self._backoff, _MAX_BACKOFF)

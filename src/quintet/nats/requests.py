@@ -64,9 +64,9 @@ class PendingRequests:
             request.future.set_result(message)
 
     def fail(self, error: NatsError, subject: str | None = None) -> None:
-        """Fail all requests, or those to one subject."""
+        """Fail all requests, or those with one subject, also as that of the response."""
         for number, request in list(self._pending.items()):
-            if subject is None or request.subject == subject:
+            if subject in (None, request.subject, self.inbox + number):
                 del self._pending[number]
                 _fail(request.future, error)
 

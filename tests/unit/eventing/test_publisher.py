@@ -193,6 +193,17 @@ def test_lost_connection_fails_all_pending_events():
     assert len(acks) == 0
 
 
+def test_refused_subject_fails_its_events_only():
+    acks, told = PendingAcks(5, VirtualClock()), Told()
+    reply = acks.open(told.about("reply refused"), "kyma.b")
+    for name, subject in (("first", "kyma.a"), ("second", "kyma.a"), ("other", "kyma.b")):
+        acks.open(told.about(name), subject)
+    acks.refuse("kyma.a", nats.NotPermitted("no"))
+    acks.refuse(reply, nats.NotPermitted("no"))
+    assert set(told.found) == {"first", "second", "reply refused"}
+    assert len(acks) == 1
+
+
 async def test_failing_callback_does_not_affect_other_events():
     clock = VirtualClock()
     acks, told = PendingAcks(5, clock), Told()

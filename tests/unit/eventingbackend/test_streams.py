@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from quintet.apis.meta import ObjectKey
 from quintet.eventing import streams
+from quintet.nats.config import StreamInfo, StreamState
 from unit.eventingbackend.samples import a_backend, a_config
 
 BUS = a_backend()
@@ -89,3 +90,26 @@ def test_stream_without_mark_of_this_backend_differs(mark):
 def test_stream_keeps_old_subjects_during_a_migration(prefix, kept, want):
     config = a_config(streamSubjectPrefix=prefix)
     assert streams.stream_config(BUS, config, [kept]).subjects == want
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "want"),
+    [
+        ({}, {"bytes": 700 * 2**20 - 2**16}, ""),
+        ({}, {"bytes": 700 * 2**20 - 2**16 + 1}, "maxBytes"),
+        ({"maxBytes": "1"}, {}, "maxBytes"),
+        ({"maxMessages": 5}, {"messages": 4}, ""),
+        ({"maxMessages": 5}, {"messages": 5}, "maxMessages"),
+        ({"maxMessagesPerSubject": 5}, {"messages": 9, "subjects": {"a": 4, "b": 4}}, ""),
+        (
+            {"maxMessagesPerSubject": 5},
+            {"messages": 9, "subjects": {"a": 4, "b": 5}},
+            "maxMessagesPerSubject",
+        ),
+        ({"maxMessages": 5, "discardPolicy": "old"}, {"messages": 5}, ""),
+        ({"maxBytes": "0", "maxMessagesPerSubject": 0}, {"bytes": 10**12, "messages": 10**9}, ""),
+    ],
+)
+def test_stream_without_room_for_an_event_names_the_limit(values, state, want):
+    found = StreamInfo(config=streams.stream_config(BUS, a_config(**values)), state=StreamState(**state))
+    assert streams.full_limit(found) == want

@@ -207,7 +207,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
         driver = self._drivers[candidate.backend.name]
         scope.probed = True
         result = await self._probes.probe(backend.key, inputs, lambda: driver.probe(backend, candidate, old))
-        if result.ready or not runs_server(candidate) or running.complete:
+        if result.usable or not runs_server(candidate) or running.complete:
             return result
         return ProbeResult(Reason.SERVER_STARTING, f"{running.progress}; {result.message}")
 
@@ -320,7 +320,7 @@ class EventingBackendController(ObjectReconciler[EventingBackend]):
 
     def _secret_version(self, scope: Attempt) -> str:
         """Return the version of the Secret for the pods: the one that the probe accepted, else theirs."""
-        if scope.probe_result.ready and plan.same(scope.in_use, scope.plan.candidate):
+        if scope.probe_result.usable and plan.same(scope.in_use, scope.plan.candidate):
             return scope.probe_result.secret_version
         known = self._sources.rollout(scope.writer.name(PUBLISHER))
         return known.secret_version if known is not None else ""

@@ -154,7 +154,7 @@ class Dispatcher:
         inactive = self._subscriptions.inactive()
         if not inactive:
             return None
-        names = ", ".join(key.name for key in inactive[:10])
+        names = ", ".join(f"{key.name} ({error})" if error else key.name for key, error in inactive[:10])
         return (
             f"{len(inactive)} of {len(self._subscriptions)} consumers have no confirmed pull request: {names}"
         )

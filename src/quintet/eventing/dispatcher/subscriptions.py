@@ -69,9 +69,10 @@ class ActiveSubscriptions:
         for subscription in store:
             self._on_change(None, subscription)
 
-    def inactive(self) -> list[ObjectKey]:
-        """Return the Subscriptions without a confirmed pull request."""
-        return [key for key, each in self._active.items() if not each.consumer.is_active]
+    def inactive(self) -> list[tuple[ObjectKey, NatsError | None]]:
+        """Return the Subscriptions without a confirmed pull request, each with the last error."""
+        consumers = ((key, each.consumer) for key, each in self._active.items())
+        return [(key, consumer.failure) for key, consumer in consumers if not consumer.is_active]
 
     def __len__(self) -> int:
         return len(self._active)

@@ -69,7 +69,7 @@ class NatsBackend:
         headers[EXPECTED_STREAM] = self._stream
         if tracing:
             headers.update(tracing)
-        reply = self._acks.open(done)
+        reply = self._acks.open(done, subject)
         try:
             self._client.publish(subject, event.data, headers, reply)
         except BaseException:
@@ -101,6 +101,7 @@ class NatsBackend:
     async def _serve(self, client: NatsClient) -> None:
         client.subscribe(f"{self._acks.inbox}*", self._acks.resolve)
         client.on_change.append(self._on_change)
+        client.on_refusal.append(self._acks.refuse)
         self._client = client
         try:
             await client.wait_closed()

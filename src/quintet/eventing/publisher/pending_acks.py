@@ -33,16 +33,16 @@ class PendingAcks:
         self._clock = clock
         self.inbox = f"_INBOX.{secrets.token_hex(11)}."
         self._numbers = count(1)
-        self._pending: dict[str, tuple[Done, float]] = {}
+        self._pending: dict[str, tuple[Done, float, str]] = {}
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def open(self, done: Done) -> str:
-        """Register an event and return the reply subject for its acknowledgement."""
+    def open(self, done: Done, subject: str = "") -> str:
+        """Register an event with its subject; return the reply subject for its acknowledgement."""
         reply = f"{self.inbox}{next(self._numbers)}"
-        self._pending[reply] = (done, self._clock.monotonic() + self._seconds)
+        self._pending[reply] = (done, self._clock.monotonic() + self._seconds, subject)
         if self._timer is None:
             self._timer = self._clock.call_later(self._seconds + _MAX_DELAY, self._check_deadlines)
         return reply
@@ -60,8 +60,14 @@ class PendingAcks:
     def fail(self, error: NatsError) -> None:
         """Fail all pending events."""
         pending, self._pending = self._pending, {}
-        for done, _ in pending.values():
+        for done, *_ in pending.values():
             _call(done, error)
+
+    def refuse(self, subject: str, error: NatsError) -> None:
+        """Fail the pending events with a subject that the publisher may not use."""
+        refused = [reply for reply, (*_, used) in self._pending.items() if subject in (used, reply)]
+        for reply in refused:
+            _call(self._pending.pop(reply)[0], error)
 
     def close(self) -> None:
         """Stop the timer."""
@@ -71,16 +77,18 @@ class PendingAcks:
     def _check_deadlines(self) -> None:
         now = self._clock.monotonic()
         late = []
-        for reply, (_, deadline) in self._pending.items():
+        for reply, (_, deadline, _) in self._pending.items():
             if deadline > now:
                 break
             late.append(reply)
         for reply in late:
-            done, _ = self._pending.pop(reply)
-            _call(done, RequestTimeout(f"JetStream did not acknowledge the event within {self._seconds:g} s"))
+            _call(
+                self._pending.pop(reply)[0],
+                RequestTimeout(f"JetStream did not acknowledge the event within {self._seconds:g} s"),
+            )
         self._timer = None
         if self._pending:
-            _, deadline = next(iter(self._pending.values()))
+            _, deadline, _ = next(iter(self._pending.values()))
             self._timer = self._clock.call_later(deadline - now + _MAX_DELAY, self._check_deadlines)
 
 

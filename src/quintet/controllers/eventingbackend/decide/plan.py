@@ -92,7 +92,7 @@ def config_in_use(
 ) -> tuple[Effective | None, ProbeResult]:
     """Return the configuration to use, and the result of its probe."""
     wanted, serving = found.wanted, found.serving
-    if wanted is None or not (result.ready or proven_already(serving, wanted)):
+    if wanted is None or not (result.usable or proven_already(serving, wanted)):
         return serving, result
     if len(former_subjects(backend, wanted)) > MOST_FORMER:
         return serving, TOO_MANY_MOVES

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     NOT_PERMITTED = "Not permitted by the server"
     NO_JETSTREAM = "JetStream not available"
     STREAM_REFUSED = "Stream refused by the server"
+    STREAM_FULL = "Stream full"
     SERVER_FAILED = "Server gave no usable answer"
     MOVING = "Earlier subjects in use"
     TOKEN_REFUSED = "EventMesh token refused"
@@ -50,6 +51,11 @@ class ProbeResult:
     def ready(self) -> bool:
         """Whether every stage succeeded."""
         return self.reason is None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the configuration can be used: a full stream needs dispatchers more than any other."""
+        return self.reason in (None, Reason.STREAM_FULL)
 
     @property
     def condition(self) -> PartCondition:

@@ -4,6 +4,7 @@ Every stage has its own failure reason. Texts of the server are not shown unless
 users must not read through the operator what a server tells strangers.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -45,7 +46,7 @@ _MEANINGS: Final[tuple[tuple[type[errors.NatsError], Reason, str], ...]] = (
     (
         errors.NotPermitted,
         Reason.NOT_PERMITTED,
-        "the user has no permission to manage the stream: allow $JS.API.>",
+        "the user has no permission to manage the stream: allow $JS.API.> and its inboxes",
     ),
     (
         errors.JetStreamUnavailable,
@@ -112,12 +113,21 @@ class NatsDriver(Driver):
             if isinstance(connected, ProbeResult):
                 return connected
             client, version = connected
-            problem = await self._ensure_streams(JetStream(client), backend, config, kept)
+            jetstream = JetStream(client)
+            problem = await self._ensure_streams(jetstream, backend, config, kept)
+            problem = problem or await _find_refused_subject(jetstream, config, address)
+            full = "" if problem is not None else await _find_full_limit(jetstream, config)
         except errors.NatsError as error:
             return result_of_error(error, address)
         if problem is not None:
             return problem
-        return ProbeResult(message=f"stream {config.text('streamName')} on {address}", secret_version=version)
+        stream = f"stream {config.text('streamName')} on {address}"
+        if full:
+            text = (
+                f"{stream} refuses events: raise {full}, or check why Subscriptions do not take their events"
+            )
+            return ProbeResult(Reason.STREAM_FULL, text, version)
+        return ProbeResult(message=stream, secret_version=version)
 
     async def release(self, backend: EventingBackend) -> None:
         """Remove the owner mark from the streams, if the server is reachable; then disconnect."""
@@ -206,6 +216,37 @@ def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
     """Return the probe result for an error."""
     reason, text = next((reason, text) for kind, reason, text in _MEANINGS if isinstance(error, kind))
     return ProbeResult(reason, f"{address}: {text}")
+
+
+async def _find_refused_subject(jetstream: JetStream, config: Effective, address: str) -> ProbeResult | None:
+    """Return the result for a subject that pods need and the user may not publish to."""
+    stream = config.text("streamName")
+    needed = {
+        f"{config.text('streamSubjectPrefix')}.>": f"{config.text('streamSubjectPrefix')}.quintet.probe",
+        config.text("deadLetterSubject"): config.text("deadLetterSubject"),
+        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>": f"$JS.API.CONSUMER.MSG.NEXT.{stream}.quintet-probe",
+        f"$JS.ACK.{stream}.>": f"$JS.ACK.{stream}.quintet-probe.1.1.1.1.0",
+    }
+    checks = await asyncio.gather(
+        *(jetstream.check_publish(subject) for subject in needed.values()), return_exceptions=True
+    )
+    for shown, failed in zip(needed, checks, strict=True):
+        if isinstance(failed, errors.NotPermitted):
+            text = f"{address}: the user has no permission to publish to {shown}: allow it"
+            return ProbeResult(Reason.NOT_PERMITTED, text)
+        if isinstance(failed, BaseException):
+            raise failed
+    return None
+
+
+async def _find_full_limit(jetstream: JetStream, config: Effective) -> str:
+    """Return the option whose limit makes the stream refuse events; empty if it accepts them."""
+    found = await jetstream.stream_info(config.text("streamName"))
+    if limit := streams.full_limit(found):
+        return limit
+    if 0 < found.config.max_msgs_per_subject <= found.state.messages:
+        return streams.full_limit(await jetstream.stream_info(found.config.name, ">"))
+    return ""
 
 
 def _ownership_problem(
