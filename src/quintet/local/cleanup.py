@@ -75,7 +75,8 @@ def remove_cluster(directory: Path, *, keep_logs: bool = False) -> None:
     cluster_cgroup(directory).clear()
     end_processes(processes)
     if not keep_logs:
-        teardown.remove_tree(directory, within=clusters_directory())
+        # If this is killed, the next `down` still recognizes the folder of a cluster.
+        teardown.remove_tree(directory, within=clusters_directory(), last=_MARKS)
         return
     for path in [*directory.iterdir(), *directory.glob("processes.ending/*")]:
         if path.is_dir() and path != ending:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from quintet.local.errors import LocalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 CGROUP = re.compile(r"quintet-[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?-[0-9a-f]{8}")
 NODE = re.compile(r"node-[1-9][0-9]?")
@@ -118,13 +118,20 @@ def _check_pid(pid: int) -> None:
         raise RefusedError(f"refused to signal process {pid}", "run the command from outside the cluster")
 
 
-def remove_tree(path: Path, *, within: Path) -> None:
-    """Remove a folder below `within`, if it exists; remove a symbolic link itself, never its target."""
+def remove_tree(path: Path, *, within: Path, last: Collection[str] = ()) -> None:
+    """Remove a folder below `within`, if it exists; remove a symbolic link itself, never its target.
+
+    The entries named in `last` are removed after all others.
+    """
     _check_path(path, within)
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
         return
     _check_mounts(path)
+    if last and path.exists():
+        for entry in path.iterdir():
+            if entry.name not in last:
+                remove_tree(entry, within=path)
     while path.exists():
         with suppress(FileNotFoundError):  # another process removes it too
             shutil.rmtree(path)

@@ -9,10 +9,12 @@ import itertools
 import json
 import os
 import subprocess
+from contextlib import nullcontext
 
 import pytest
 
 from quintet.local import cluster
+from quintet.local.cleanup import remove_cluster, write_host
 from quintet.local.errors import LocalError
 from quintet.local.node import cgroups, storage, volumes
 from quintet.local.node.filesystems import Filesystems
@@ -229,3 +231,42 @@ def test_down_refuses_cluster_folder_with_mount_below(clusters, tmp_path):
     finally:
         subprocess.run(["umount", point], check=True)
     assert (tmp_path / "home/letter").exists()
+
+
+class Killed(BaseException):
+    """Raised in place of a SIGKILL."""
+
+
+@pytest.mark.parametrize("removals", range(0, 18, 2))
+def test_removal_that_was_killed_at_any_point_is_completed_by_next_down(clusters, monkeypatch, removals):
+    cluster_folder = clusters / "x"
+    for name in (
+        "attempt",
+        *(f"nodes/{each}/file" for each in range(4)),
+        *(f"file-{each}" for each in range(8)),
+    ):
+        (cluster_folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (cluster_folder / name).touch()
+    write_host(cluster_folder)
+    count, scan = itertools.count(), os.scandir
+
+    def scan_marks_first(folder):
+        with scan(folder) as entries:
+            return nullcontext(sorted(entries, key=lambda each: each.name not in ("host", "attempt")))
+
+    def die_after_removals(remove):
+        def removed(*arguments, **options):
+            if next(count) >= removals:
+                raise Killed
+            return remove(*arguments, **options)
+
+        return removed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scan_marks_first)
+        for name in ("unlink", "rmdir"):
+            patch.setattr(os, name, die_after_removals(getattr(os, name)))
+        with pytest.raises(Killed):
+            remove_cluster(cluster_folder)
+    remove_cluster(cluster_folder)
+    assert not cluster_folder.exists()
