@@ -86,6 +86,25 @@ FORGED = {
     "all labels": forged(set={"labels": {"was": {}}}),
     "all containers": forged(set={"containers": {"was": []}}),
     "another ledger": forged(set={f"annotations/{PREFIX.replace('/', '~1')}high": {"was": "{}"}}),
+    "a privileged container": forged(
+        set={"containers/web": {"was": {"name": "web", "securityContext": {"privileged": True}}}}
+    ),
+    "a field that makes a container privileged": forged(
+        set={"containers/web/securityContext/privileged": {"was": True}}
+    ),
+    "a container that another config would set again": forged(
+        set={"containers/web/securityContext": {"is": {"privileged": True}}}
+    ),
+    "a port of the node": forged(
+        set={"containers/web/ports/80~1TCP": {"was": {"containerPort": 80, "hostPort": 80}}}
+    ),
+    "a part of a port": forged(set={"containers/web/ports/80~1TCP/hostPort": {"was": 80}}),
+    "a probe of another host": forged(
+        set={"initContainers/init/startupProbe/httpGet/host": {"was": "10.0.0.1"}}
+    ),
+    "an annotation of Quintet": forged(set={"annotations/quintet.dev~1paused": {"was": "true"}}),
+    "a label that is no text": forged(set={"labels/a": {"was": {"b": "c"}}}),
+    "a container under another name": forged(set={"containers/web": {"was": {"name": "evil"}}}),
     "a place that is none": forged(set={"labels/a": {"at": -1}}),
     "a word that is none": forged(set={"labels/a": {"will": "be"}}),
 }

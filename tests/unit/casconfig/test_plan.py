@@ -131,6 +131,26 @@ def test_unreadable_ledger_fails_with_a_next_step():
     assert not step.fails_batch
 
 
+PRIVILEGED = {"securityContext": {"privileged": True}}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"mainContainer": {"name": "main", "image": "b:1"}}, id="main container"),
+        pytest.param({"containers": [{"name": "other", "image": "b:1"}]}, id="all containers"),
+        pytest.param({"sidecars": [{"name": "main", "securityContext": {"privileged": False}}]}, id="field"),
+    ],
+)
+def test_container_that_an_undo_could_not_restore_is_not_replaced(values):
+    obj = a_deployment()
+    obj["spec"]["template"]["spec"]["containers"][0] |= PRIVILEGED
+    step = plan.decide_step(a_wish(labels={"a": "b"}, **values), found(obj))
+    assert (step.state, step.reason, step.patch) == (TargetState.SKIPPED, "NotRestorable", ())
+    assert "securityContext.privileged: a privileged container owns the node" in step.message
+    assert plan.decide_step(a_wish(envs={"A": "1"}), found(obj)).state is TargetState.APPLIED
+
+
 def test_unreadable_ledger_of_another_config_does_not_prevent_injection():
     obj = a_deployment(annotations={"casconfig.openebs.io/x": "y"})
     step = plan.decide_step(a_wish(), found(obj))

@@ -142,6 +142,18 @@ REFUSED = {
         with_context(seLinuxOptions={"user": "system_u"}),
         f"{CONTEXT}.seLinuxOptions.user: Forbidden: must be left to the node",
     ),
+    "a probe of another host": (
+        a_policy(sidecars=[{**SIDECAR, "livenessProbe": {"tcpSocket": {"host": "10.0.0.1", "port": 80}}}]),
+        f"{VALUES}.sidecars[0].livenessProbe.tcpSocket.host: Forbidden: the kubelet connects from the network "
+        "of the node, and may only connect to the pod",
+    ),
+    "a hook to another host": (
+        a_policy(
+            sidecars=[{**SIDECAR, "lifecycle": {"preStop": {"httpGet": {"host": "10.0.0.1", "port": 80}}}}]
+        ),
+        f"{VALUES}.sidecars[0].lifecycle.preStop.httpGet.host: Forbidden: the kubelet connects from the "
+        "network of the node, and may only connect to the pod",
+    ),
     "a port of the node": (
         a_policy(sidecars=[{**SIDECAR, "ports": [{"containerPort": 80, "hostPort": 80}]}]),
         f"{VALUES}.sidecars[0].ports[0].hostPort: Forbidden: a port of the node belongs to the cluster",

@@ -9,7 +9,14 @@ and the ledgers are part of it. Pure; `injection` says what a layer is to be, th
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from quintet.apis.casconfig.ledger import Entry, Ledger, ledgers, with_ledgers, without_ledgers
+from quintet.apis.casconfig.ledger import (
+    Entry,
+    Ledger,
+    check_restorable,
+    ledgers,
+    with_ledgers,
+    without_ledgers,
+)
 from quintet.apis.casconfig.places import ABSENT, Path, Subject, absolute, as_text
 from quintet.apis.casconfig.sameness import same
 from quintet.apis.jsonpatch import diff
@@ -86,7 +93,8 @@ def build_rewrite(
 ) -> Rewrite:
     """Make the layer of a config what it is to be; without settings, take it away.
 
-    `pod` is where the object has its pod. Raises `LedgerError` and `LedgerTooLargeError`.
+    `pod` is where the object has its pod. Raises `LedgerError`, `LedgerTooLargeError` and
+    `NotRestorableError`.
     """
     wanted = list(settings)
     # A container in which something is set is one that the config still has to do with.
@@ -102,6 +110,8 @@ def build_rewrite(
         if now.entries:
             written.append(now)
     held = next((ledger.entries for ledger in written if ledger.config == config), ())
+    if wanted:
+        check_restorable(held)
     # What is taken back must fit, whatever it reveals: only what is set has a bound.
     result = with_ledgers(subject.object, written, bounded=bool(wanted))
     lost = stack.lost.get(config, {})

@@ -7,17 +7,30 @@ above. Pure. Read and written by `layers`; nothing else makes or changes one.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, POD_ROOTS, Path, as_text, from_text
+from quintet.apis.casconfig.places import (
+    ABSENT,
+    CONTAINER_LISTS,
+    IDENTITIES,
+    METADATA_ROOTS,
+    POD_ROOTS,
+    Path,
+    as_text,
+    from_text,
+    identity,
+)
+from quintet.apis.casconfig.security import value_risks
 from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.meta import JsonObject, ObjectKey
 
 PREFIX: Final = "casconfig.openebs.io/"
+RESERVED: Final = (PREFIX, "quintet.dev/", "kubectl.kubernetes.io/last-applied-configuration")
+"""Annotations that record changes to an object; a config must neither set nor restore them."""
 LARGEST: Final = 64 * 1024
 """Bytes of one ledger. All annotations of an object together may have 256 KiB."""
 LARGEST_ANNOTATIONS: Final = 256 * 1024
@@ -33,6 +46,10 @@ class LedgerError(ValueError):
 
 class LedgerTooLargeError(ValueError):
     """What would have to be written down does not fit."""
+
+
+class NotRestorableError(ValueError):
+    """A value that a config must not write, and so could not restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +146,15 @@ def with_ledgers(obj: JsonObject, written: list[Ledger], *, bounded: bool = True
     return {**bare, "metadata": {**metadata, "annotations": annotations}}
 
 
+def check_restorable(entries: Iterable[Entry]) -> None:
+    """Raise `NotRestorableError` if what an undo would write breaks the rules for what is injected."""
+    for entry in entries:
+        if (problem := _risk(entry.path, entry.was)) is not None:
+            raise NotRestorableError(
+                f"{as_text(entry.path)} cannot be replaced, because a config must not restore it: {problem}"
+            )
+
+
 def _encode(ledger: Ledger) -> str:
     body: JsonObject = {"of": str(ledger.config), "layer": ledger.layer}
     if ledger.pod is not None:
@@ -192,13 +218,33 @@ def _decode(key: str, text: str, object_namespace: str) -> Ledger:
 def _decoded_entry(text: str, body: dict[str, Any]) -> Entry:
     """A ledger names nothing but what a config can set: a forged one must not lead anywhere else."""
     path = from_text(text)
-    if path[0] in ("labels", "annotations"):
-        allowed = len(path) == 2 and not path[1].startswith(PREFIX)
-    else:
-        allowed = path[0] in POD_ROOTS and len(path) > 1
+    allowed = len(path) == 2 if path[0] in METADATA_ROOTS else path[0] in POD_ROOTS and len(path) > 1
     at, made = body.get("at"), body.get("made", 0)
     if not allowed or set(body) - {"was", "is", "at", "made"}:
         raise ValueError(f"{text} is nothing that a config changes")
     if not (at is None or (isinstance(at, int) and at >= 0)) or not isinstance(made, int) or made < 0:
         raise ValueError(f"{text} has no such place")
-    return Entry(path, body.get("was", ABSENT), body.get("is", ABSENT), at, made)
+    entry = Entry(path, body.get("was", ABSENT), body.get("is", ABSENT), at, made)
+    for value in (entry.was, entry.now):
+        if (problem := _misplaced(path, value) or _risk(path, value)) is not None:
+            raise ValueError(f"{text} must not be restored: {problem}")
+    return entry
+
+
+def _misplaced(path: Path, value: Any) -> str | None:
+    """Return why a value cannot be at a path."""
+    if path[0] == "annotations" and path[1].startswith(RESERVED):
+        return "the annotation is reserved"
+    if value is ABSENT:
+        return None
+    if path[0] in METADATA_ROOTS:
+        return None if isinstance(value, str) else "it is not a string"
+    if path[-2] in IDENTITIES and identity(path[-2], value) != path[-1]:
+        return "it is another item of the list"
+    return None
+
+
+def _risk(path: Path, value: Any) -> str | None:
+    if path[0] not in CONTAINER_LISTS:
+        return None
+    return next((f"{field}: {why}" for field, why in value_risks(path, value)), None)

@@ -8,6 +8,7 @@ a ServiceAccount, a volume or the network of its pod: those are fields of the po
 from collections.abc import Iterator
 from typing import Any, Final
 
+from quintet.apis.casconfig.places import ABSENT, Path, Subject
 from quintet.apis.fields import FieldPath
 from quintet.apis.meta import JsonObject
 
@@ -29,6 +30,19 @@ ALLOWED_CAPABILITIES: Final = frozenset(
     }
 )
 _SELINUX_TYPES: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def value_risks(path: Path, value: Any) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the risks of one value of a container, at its path relative to the pod."""
+    field, name = path[:2]
+    subject = Subject({"spec": {field: [{"name": name}]}})
+    if value is ABSENT:
+        return
+    if subject.put(("spec", *path), value) is None:
+        yield FieldPath(*path), "no config sets a part of an item of a list"
+    else:
+        yield from risks(subject.object["spec"][field][0], FieldPath(f"{field}[{name}]"))
 
 
 def risks(container: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -52,12 +66,25 @@ def risks(container: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, s
         if _map(context.get(profile)).get("type") == "Unconfined":
             yield where.child(profile, "type"), "an unconfined container may call whatever the kernel has"
     yield from _selinux(_map(context.get("seLinuxOptions")), where.child("seLinuxOptions"))
+    yield from _hosts(container, path)
     for index, port in enumerate(_list(container.get("ports"))):
         if _map(port).get("hostPort"):
             yield (
                 path.child("ports").index(index).child("hostPort"),
                 "a port of the node belongs to the cluster",
             )
+
+
+def _hosts(container: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the hosts that the kubelet would connect to from the network of the node."""
+    lifecycle = _map(container.get("lifecycle"))
+    handlers = [(path.child(name), container.get(name)) for name in _PROBES]
+    handlers += [(path.child("lifecycle", name), lifecycle.get(name)) for name in ("postStart", "preStop")]
+    for where, handler in handlers:
+        for action in ("httpGet", "tcpSocket"):
+            if _map(_map(handler).get(action)).get("host"):
+                why = "the kubelet connects from the network of the node, and may only connect to the pod"
+                yield where.child(action, "host"), why
 
 
 def _selinux(options: JsonObject, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:

@@ -11,15 +11,13 @@ import msgspec
 
 from quintet.apis import labels
 from quintet.apis.casconfig import kinds, sources
-from quintet.apis.casconfig.ledger import PREFIX
+from quintet.apis.casconfig.ledger import RESERVED
 from quintet.apis.casconfig.security import risks
 from quintet.apis.casconfig.spec import CASConfigSpec, EmbeddedConfig, Include, Policy, Scope, ToType, Values
 from quintet.apis.casconfig.types import FINALIZER
 from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath, ValidationResult
 from quintet.apis.meta import JsonObject
 
-RESERVED: Final = (PREFIX, "quintet.dev/", "kubectl.kubernetes.io/last-applied-configuration")
-"""Annotations that record changes to an object; a config must not forge them."""
 _NAME_PATTERN = re.compile(r"[a-z0-9*]([-a-z0-9.:*]*[a-z0-9*])?")
 _OPERATORS: Final = ("", "Equal", "Exists", "Lt", "Gt")
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")

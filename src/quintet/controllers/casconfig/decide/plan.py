@@ -10,7 +10,7 @@ from enum import StrEnum
 from quintet.apis.casconfig import kinds, layers, matching
 from quintet.apis.casconfig.injection import Injection, Skipped, desired_settings, place_to_inject
 from quintet.apis.casconfig.layers import Rewrite, Setting
-from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, has_ledger
+from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, NotRestorableError, has_ledger
 from quintet.apis.casconfig.places import Path
 from quintet.apis.casconfig.sources import Value
 from quintet.apis.casconfig.spec import CASConfigSpec, FromOperation
@@ -172,7 +172,7 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
         rewrite = layers.build_rewrite(found.object, config, before, place_to_inject(found.pod))
     except LedgerError as error:
         return _unreadable(found, str(error))
-    except LedgerTooLargeError as error:
+    except (LedgerTooLargeError, NotRestorableError) as error:
         return _failed_step(found, (), Reason.LEDGER_TOO_LARGE, str(error), held=True)
     return Step(
         found.resource,
@@ -218,7 +218,11 @@ def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matchin
     try:
         beneath = layers.beneath(found.object, resolved.config)
         injection = desired_settings(match.policies, beneath, resolved.values, place)
-        rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
+        try:
+            rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
+        except NotRestorableError as error:
+            injection = Injection((), (Skipped(",".join(policies), "", "NotRestorable", str(error)),))
+            rewrite = layers.build_rewrite(found.object, resolved.config, (), place)
     except LedgerError as error:
         return _unreadable(found, str(error), policies)
     except LedgerTooLargeError as error:
