@@ -49,8 +49,7 @@ def find_program(program: str) -> str | None:
 
 def find_container_runtime(progress: Callable[[str], None]) -> ContainerRuntime:
     """Return the machine's container runtime; use Debian's for what is missing or too old."""
-    folders = map(Path, PLUGIN_FOLDERS)
-    plugins = next((each for each in folders if all((each / name).exists() for name in PLUGINS)), None)
+    plugins = find_plugins()
     programs, runc = _find_containerd(progress), _find_runc(progress)
     if programs is None or runc is None:
         root = unpack_packages(RUNTIME_PACKAGES, progress)
@@ -62,7 +61,26 @@ def find_container_runtime(progress: Callable[[str], None]) -> ContainerRuntime:
     return ContainerRuntime(programs, runc, plugins)
 
 
+def find_plugins() -> Path | None:
+    """Return the folder of the machine's CNI plugins; None if one is missing."""
+    folders = map(Path, PLUGIN_FOLDERS)
+    return next((each for each in folders if all((each / name).exists() for name in PLUGINS)), None)
+
+
+def find_runtime_versions() -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the versions of the machine's containerd and runc; None for one that is missing."""
+    home, runc = _find_containerd_folder(), find_program("runc")
+    containerd = read_version(home / "containerd") if home else None
+    return containerd, read_version(Path(runc)) if runc else None
+
+
 def _find_containerd(progress: Callable[[str], None]) -> Path | None:
+    """Return the folder of the machine's containerd; None if it is missing or too old."""
+    home = _find_containerd_folder()
+    return home if home and _is_new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
+
+
+def _find_containerd_folder() -> Path | None:
     """Return the folder of the machine's containerd; it must also hold its shim and client."""
     found = find_program("containerd")
     if found is None:
@@ -70,8 +88,7 @@ def _find_containerd(progress: Callable[[str], None]) -> Path | None:
     # /usr/local/bin often has a link to the folder of an unpacked release.
     homes = (Path(found).parent, Path(found).resolve().parent)
     complete = (home for home in homes if all((home / each).exists() for each in CONTAINERD_PROGRAMS))
-    home = next(complete, None)
-    return home if home and _is_new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
+    return next(complete, None)
 
 
 def _find_runc(progress: Callable[[str], None]) -> Path | None:
@@ -82,13 +99,14 @@ def _find_runc(progress: Callable[[str], None]) -> Path | None:
 def _is_new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
     found = read_version(program)
     if found is None or found < minimum:
-        version = f"version {_format_version(found)}" if found else "of an unknown version"
-        progress(f"{program} is {version}, a node needs {_format_version(minimum)} or newer: using Debian's")
+        version = f"version {format_version(found)}" if found else "of an unknown version"
+        progress(f"{program} is {version}, a node needs {format_version(minimum)} or newer: using Debian's")
         return False
     return True
 
 
-def _format_version(version: tuple[int, ...]) -> str:
+def format_version(version: tuple[int, ...]) -> str:
+    """Return a version as text."""
     return ".".join(map(str, version))
 
 

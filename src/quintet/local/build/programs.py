@@ -38,6 +38,11 @@ ROOM = 6 * 2**30
 REPORT_EVERY = 10.0
 
 
+def is_built(version: str | None = None) -> bool:
+    """Return whether the programs of Kubernetes are in the cache."""
+    return _Program("kube", ".", find_version(version), PROGRAMS).product().is_dir()
+
+
 def build_kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
     """Build the programs of Kubernetes and etcd; return the folder that holds each under its name."""
     return _find_or_build(_Program("kube", ".", find_version(version), PROGRAMS), progress)
@@ -81,9 +86,13 @@ class _Program:
         replaced = ("go.mod", "go.sum") if locks else ()
         return content_hash(SOURCES, platform.system(), platform.machine(), *locks, without=replaced)
 
+    def product(self) -> Path:
+        """Return the folder in the cache that holds the program once it is built."""
+        return cache_directory() / f"{self.name}-{self.key()}"
+
 
 def _find_or_build(program: _Program, progress: Callable[[str], None]) -> Path:
-    product = cache_directory() / f"{program.name}-{program.key()}"
+    product = program.product()
     if product.is_dir():
         return product
     try:

@@ -35,10 +35,15 @@ HASHES = (
 
 def find_go(progress: Callable[[str], None]) -> Path:
     """Return the path of a `go` of at least the minimum version."""
+    return find_installed_go() or _download_go(progress)
+
+
+def find_installed_go() -> Path | None:
+    """Return the path of the machine's `go`; None if there is none of at least the minimum version."""
     for candidate in (shutil.which("go"), *DEFAULT_PATHS):
         if candidate and _version(candidate) >= MINIMUM:
             return Path(candidate)
-    return _download_go(progress)
+    return None
 
 
 def _version(go: str) -> tuple[int, ...]:
