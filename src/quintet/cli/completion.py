@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAM, VARIABLE = "quintet", "_QUINTET_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-TIMEOUT = 2.0
+TIMEOUT_VARIABLE, TIMEOUT = "QUINTET_COMPLETION_TIMEOUT", 2.0
 """Seconds that a suggestion waits for the cluster; then there is none."""
 # Tells kubectl not to suggest file names.
 _NO_FILES = ":4"
@@ -110,5 +110,12 @@ def _list_names(ctx: click.Context, resource: Resource) -> list[str]:
     target = Target(typed.get("kubeconfig"), typed.get("context"), typed.get("namespace"), user=user)
     # A suggestion must not print an error into the line that the user types.
     with contextlib.suppress(KubeError, OSError, TimeoutError):
-        return asyncio.run(asyncio.wait_for(list_names(target, resource), TIMEOUT))
+        return asyncio.run(asyncio.wait_for(list_names(target, resource), _timeout()))
     return []
+
+
+def _timeout() -> float:
+    """Return how long to wait for the cluster, in seconds."""
+    with contextlib.suppress(ValueError):
+        return float(os.environ.get(TIMEOUT_VARIABLE, TIMEOUT))
+    return TIMEOUT
