@@ -102,6 +102,10 @@ integration: kubernetes nats ## Run the tests on a real control plane; KUBERNETE
 faults: kubernetes nats ## Run the tests with a failing API server, network or leader
 	@$(run_tests) $(PARALLEL) tests/faults
 
+.PHONY: faults-all
+faults-all: kubernetes nats ## Replay the story of each kind with each fault at each place; goes on after an interruption: make faults-all [STORY=checkup] [FRESH=1]
+	@PYTHONPATH=tests $(BIN)/python -m kit.fault_plans $(if $(STORY),--story $(STORY)) $(if $(FRESH),--fresh)
+
 .PHONY: e2e
 e2e: images ## Run the tests on a real node (root on Linux; skipped with a reason elsewhere)
 	@$(run_tests) tests/e2e

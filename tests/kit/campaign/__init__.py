@@ -1,0 +1,1 @@
+"""Campaigns: inputs generated from the declarations of our kinds, and what must hold for each."""
