@@ -15,6 +15,7 @@ from kit.kinds.subscriptions import (
     DEAD_LETTERS,
     DEAD_STREAM,
     IMPATIENT,
+    RETRY_STREAM,
     SERVICES,
     STREAM,
     SUBJECT,
@@ -73,8 +74,9 @@ async def wait_until_acknowledged(scene: Scene, subscription: Subscription) -> N
         info = await scene.jetstream.consumer_info(STREAM, consumer_name(subscription.metadata))
         assert (info.num_pending, info.num_ack_pending) == (0, 0), info
         # A consumer may lag behind its stream.
-        kept = (await scene.jetstream.stream_info(STREAM)).state.messages
-        assert kept == 0, f"{kept} events are still unacknowledged"
+        for stream in (STREAM, RETRY_STREAM):
+            kept = (await scene.jetstream.stream_info(stream)).state.messages
+            assert kept == 0, f"{kept} events are still unacknowledged in {stream}"
 
     # An event sent to a restarting dispatcher is redelivered after half a minute.
     await eventually(probe, within=120)
@@ -218,6 +220,48 @@ async def test_refused_events_do_not_hold_up_the_others(scene: Scene, sink: Sink
         kept = (await scene.jetstream.stream_info(DEAD_STREAM)).state.messages
     assert sorted(sink.ids, key=int) == [str(number) for number in range(115)]
     assert kept == len(refused)
+
+
+async def test_events_that_wait_for_a_retry_do_not_hold_up_the_others(scene: Scene, sink: Sink):
+    failing = {str(number) for number in range(15)}
+    sink.answer = lambda request: 503 if request.id in failing else 204
+    # Without room for the failing events outside of the events in flight, the others would wait for minutes.
+    async with a_dispatcher(scene, sink_addresses(scene, sink), RetryPolicy(min_backoff=20, max_backoff=20)):
+        await scene.subscribe()
+        await scene.wait_for_reason("orders", "Delivering")
+        await scene.publish(*range(115))
+
+        def assert_others_arrived() -> None:
+            assert set(sink.ids) == {str(number) for number in range(115)}, sorted(sink.ids, key=int)
+
+        await eventually(assert_others_arrived, within=15)
+        assert (await scene.jetstream.stream_info(RETRY_STREAM)).state.messages == len(failing)
+        assert len(sink.ids) == 115, "a retry came too early"
+        failing.clear()
+        await wait_until_acknowledged(scene, await scene.change("orders"))
+    assert len(sink.ids) == 130, "an event was delivered more often than it failed"
+
+
+async def test_retry_survives_restart_of_dispatcher_and_ends_as_dead_letter_after_all_attempts(
+    scene: Scene, sink: Sink
+):
+    sink.answer = lambda request: 503
+    patience = RetryPolicy(max_attempts=4, min_backoff=0.5, max_backoff=0.5)
+    async with a_dispatcher(scene, sink_addresses(scene, sink), patience):
+        subscription = await scene.subscribe()
+        await scene.wait_for_reason("orders", "Delivering")
+        await scene.publish(1)
+
+        def assert_tried() -> None:
+            assert len(sink.ids) >= 2
+
+        await eventually(assert_tried)
+    async with a_dispatcher(scene, sink_addresses(scene, sink), patience):
+        await wait_until_acknowledged(scene, subscription)
+        kept = await scene.jetstream.get_message(DEAD_STREAM, 1)
+    assert sink.ids == ["1"] * 4
+    assert f"Quintet-Subject: {SUBJECT}" in kept.head.decode()
+    assert "Quintet-Tries: 4" in kept.head.decode()
 
 
 async def test_max_in_flight_holds_across_two_dispatchers(scene: Scene, sink: Sink):

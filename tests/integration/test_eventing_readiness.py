@@ -106,12 +106,13 @@ async def test_configuration_changes_while_the_stream_is_full(
     ("refused", "told"),
     [
         ({"publish": "kyma.>"}, "kyma.>"),
+        ({"publish": "retry.sap.*"}, "retry.sap.*"),
         ({"publish": "$JS.API.>"}, "$JS.API.>"),
         ({"publish": NEXT}, NEXT),
         ({"publish": ACK}, ACK),
         ({"subscribe": INBOX}, "inboxes"),
     ],
-    ids=["events", "API", "pull", "acknowledge", "responses"],
+    ids=["events", "retries", "API", "pull", "acknowledge", "responses"],
 )
 async def test_backend_with_insufficient_permissions_names_the_missing_one(
     backend_operator, witness, backends: Client, namespace, tmp_path, refused, told

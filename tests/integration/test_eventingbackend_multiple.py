@@ -27,6 +27,7 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.eventing.decide import consumers
+from quintet.eventing.decide.naming import retry_subject
 from quintet.kube.client import Client
 
 
@@ -158,6 +159,8 @@ async def test_move_to_other_server_loses_no_event(
     async with a_nats_server(tmp_path / "new") as new, connect_jetstream(nats.url) as here:
         await here.create_or_update_consumer("sap", consumer)
         await here.publish("kyma.commerce.order.created.v1", b"{}", timeout=60)
+        # It waits for a retry.
+        await here.publish(retry_subject("sap", consumer.durable_name), b"{}", timeout=60)
         await update_config(backends, key, url=new.url)
 
         async def assert_waits_for_subscriptions() -> None:
@@ -172,11 +175,12 @@ async def test_move_to_other_server_loses_no_event(
         async def assert_publishers_ready() -> None:
             assert new.url in await settings_of("publisher-proxy")
             found = condition(await get(backends, key), "Subscription Controller Ready")
-            assert "delivers 1 events remaining in stream sap" in found.message, found
+            assert "delivers 2 events remaining in stream sap" in found.message, found
 
         await eventually(assert_publishers_ready, within=90)
         assert nats.url in await settings_of("dispatcher"), "dispatchers moved before the last event"
-        await here.purge_stream("sap")  # equivalent to delivery
+        for stream in ("sap", "sap-retry"):
+            await here.purge_stream(stream)  # equivalent to delivery
         await wait_until_ready(backends, key)
         assert new.url in await settings_of("dispatcher")
     witness.assert_truth()

@@ -71,7 +71,7 @@ async def test_unmarked_stream_is_marked_when_a_backend_uses_it(
     async with connect_jetstream(nats.url) as jetstream:
 
         async def assert_marked() -> None:
-            for name in ("sap", "sap-dead-letter"):
+            for name in ("sap", "sap-retry", "sap-dead-letter"):
                 assert streams.owner_of((await jetstream.stream_info(name)).config) == key
 
         await assert_marked()

@@ -33,7 +33,7 @@ from quintet.nats.jetstream import JetStream
 async def wait_until_gone_without_mark(backends: Client, key: ObjectKey, url: str) -> None:
     await wait_until_gone(backends, EVENTINGBACKENDS, key, within=120)
     async with connect_jetstream(url) as jetstream:
-        for name in ("sap", "sap-dead-letter"):
+        for name in ("sap", "sap-retry", "sap-dead-letter"):
             found = (await jetstream.stream_info(name)).config
             assert streams.owner_of(found) is None, "the stream still has an owner"
 

@@ -10,7 +10,16 @@ import pytest
 from kit.cluster.objects import wait_until_gone
 from kit.eventually import eventually
 from kit.faults.proxy import Answer, FaultProxy, matching
-from kit.kinds.subscriptions import BACKEND, STREAM, Scene, a_backend, a_scene, install, subscription_operator
+from kit.kinds.subscriptions import (
+    BACKEND,
+    RETRY_STREAM,
+    STREAM,
+    Scene,
+    a_backend,
+    a_scene,
+    install,
+    subscription_operator,
+)
 from kit.nats.server import a_nats_server
 from quintet.apis.eventingbackend import EVENTINGBACKENDS, NATS, EventingBackend, effective
 from quintet.apis.meta import Object
@@ -18,7 +27,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.subscription import controller, writer
 from quintet.eventing.decide.consumers import desired_consumer
-from quintet.eventing.decide.naming import consumer_name
+from quintet.eventing.decide.naming import consumer_name, retry_subject
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 from quintet.nats.client import NatsClient
@@ -192,6 +201,23 @@ async def test_consumer_not_in_status_yet_is_removed_with_its_subscription(
             assert await list_consumers(scene) == [consumer_name(made.metadata)]
             await client.delete(SUBSCRIPTIONS, made.key)
             await eventually(lambda: assert_no_consumers(scene), within=60)
+
+
+async def test_deleted_subscription_leaves_no_event_that_waits_for_a_retry(
+    scene: Scene, client: Client, cluster: Cluster
+):
+    async with subscription_operator(cluster.kubeconfig, scene):
+        deleted, other = await scene.subscribe("deleted"), await scene.subscribe("other")
+        for each in (deleted, other):
+            await scene.wait_for_reason(each.metadata.name, "DispatcherNotPulling")
+            await scene.publish(1, subject=retry_subject(STREAM, consumer_name(each.metadata)))
+        await client.delete(SUBSCRIPTIONS, deleted.key)
+        await wait_until_gone(client, SUBSCRIPTIONS, deleted.key)
+    left = await scene.jetstream.stream_info(RETRY_STREAM)
+    assert (left.state.messages, left.state.last_seq) == (1, 2)
+    assert (await scene.jetstream.get_message(RETRY_STREAM, 2)).subject.endswith(
+        consumer_name(other.metadata)
+    )
 
 
 HELD = {"metadata": {"finalizers": ["example.com/held"]}}

@@ -1,6 +1,6 @@
 """The desired JetStream streams of a backend, their differences and their owner. Pure.
 
-A backend has one stream for events and one for dead letters.
+A backend has one stream for events, one for events that wait for a retry, and one for dead letters.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,8 @@ from msgspec import UNSET
 
 from quintet.apis.eventingbackend import Effective, EventingBackend
 from quintet.apis.meta import ObjectKey
-from quintet.nats.config import SECOND, StreamConfig, StreamInfo
+from quintet.eventing.decide import naming
+from quintet.nats.config import SECOND, ConsumerConfig, StreamConfig, StreamInfo
 
 OWNER: Final = "quintet.dev/backend"
 """Metadata key of a stream: the backend that manages it."""
@@ -19,6 +20,8 @@ OWNER: Final = "quintet.dev/backend"
 _DAY: Final = 24 * 3600 * SECOND
 _DEAD_LETTER_AGE: Final = 7 * _DAY
 _DEAD_LETTER_BYTES: Final = 128 * 1024 * 1024
+_MAX_RETRIES: Final = 2000
+_MAX_RETRIES_PER_SUBSCRIPTION: Final = 250
 _DUPLICATES: Final = 120 * SECOND
 # The largest event that publishers accept.
 _ROOM_BYTES: Final = 64 << 10
@@ -80,6 +83,38 @@ def dead_letter_config(backend: EventingBackend, config: Effective) -> StreamCon
         duplicate_window=_DUPLICATES,
         metadata={OWNER: owner_value(backend)},
     )
+
+
+def retry_config(backend: EventingBackend, config: Effective) -> StreamConfig:
+    """Return the desired stream of the events that wait for a retry.
+
+    When it is full, it refuses events; they wait in the stream of events then. It reserves no storage.
+    """
+    stream = config.text("streamName")
+    return StreamConfig(
+        name=retry_stream(stream),
+        subjects=(naming.retry_subject(stream, "*"),),
+        # Keeps events whose consumer was deleted by hand, unlike interest retention.
+        retention="workqueue",
+        storage=_storage(config),
+        discard="new",
+        num_replicas=config.integer("streamReplicas"),
+        max_msgs=_MAX_RETRIES,
+        max_msgs_per_subject=_MAX_RETRIES_PER_SUBSCRIPTION,
+        duplicate_window=_DUPLICATES,
+        discard_new_per_subject=True,
+        metadata={OWNER: owner_value(backend)},
+    )
+
+
+def retry_consumer() -> ConsumerConfig:
+    """Return the consumer of a retry stream, which all dispatchers share."""
+    return ConsumerConfig(durable_name=naming.RETRY_CONSUMER, max_ack_pending=_MAX_RETRIES)
+
+
+def retry_stream(stream: str) -> str:
+    """Return the name of the retry stream of a stream."""
+    return f"{stream}-retry"
 
 
 def reserved_bytes(config: Effective) -> int:

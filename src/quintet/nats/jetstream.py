@@ -87,6 +87,7 @@ class _PublishResponse(msgspec.Struct, frozen=True, gc=False):
 
 class _DeleteResponse(msgspec.Struct, frozen=True):
     success: bool = False
+    purged: int = 0
 
 
 class _StoredResponse(msgspec.Struct, frozen=True):
@@ -208,9 +209,10 @@ class JetStream:
         """Delete a stream and its messages."""
         await self._call(f"STREAM.DELETE.{name}", None, _DeleteResponse)
 
-    async def purge_stream(self, name: str) -> None:
-        """Delete all messages of a stream."""
-        await self._call(f"STREAM.PURGE.{name}", None, _DeleteResponse)
+    async def purge_stream(self, name: str, subject: str = "") -> int:
+        """Delete all messages of a stream, or those of a subject; return how many."""
+        only = {"filter": subject} if subject else None
+        return (await self._call(f"STREAM.PURGE.{name}", only, _DeleteResponse)).purged
 
     # Consumers.
 

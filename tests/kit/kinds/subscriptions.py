@@ -31,6 +31,7 @@ from quintet.apis.subscription import SUBSCRIPTION, SUBSCRIPTIONS, Subscription
 from quintet.clock import SystemClock
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.controllers.subscription import controller
+from quintet.eventing import streams
 from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.eventing.dispatcher.process import Dispatcher
 from quintet.eventing.sessions import Sessions
@@ -46,6 +47,7 @@ from quintet.runtime.manager import Manager
 
 SERVICES = Resource("", "v1", "Service", "services")
 BACKEND, SERVICE = "main", "orders"
+RETRY_STREAM = "sap-retry"
 STREAM, DEAD_STREAM, DEAD_LETTERS = "sap", "sap-dead-letter", "dead-letter.sap"
 TYPE = "order.created.v1"
 SUBJECT = f"kyma.commerce.{TYPE}"
@@ -213,6 +215,9 @@ async def a_scene(
         )
         await jetstream.create_stream(StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS,)))
         backend = await a_backend(client, namespace, server.url)
+        retries = streams.retry_config(backend, effective(NATS, {"url": server.url}))
+        await jetstream.create_stream(retries)
+        await jetstream.create_or_update_consumer(retries.name, streams.retry_consumer())
         await create_service(client, namespace)
         token = await create_dispatcher_service_account(client, kubeconfig, backend)
         sessions = Sessions(clock)

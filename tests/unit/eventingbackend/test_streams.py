@@ -30,6 +30,15 @@ def test_unlimited_values_are_normalised():
     assert (config.max_msgs, config.max_bytes, config.max_msgs_per_subject) == (-1, -1, -1)
 
 
+def test_retry_stream_refuses_overflow_and_keeps_events_without_consumer():
+    retry = streams.retry_config(BUS, a_config())
+    assert (retry.name, retry.subjects, retry.retention) == ("sap-retry", ("retry.sap.*",), "workqueue")
+    assert (retry.discard, retry.discard_new_per_subject) == ("new", True)
+    assert 0 < retry.max_msgs_per_subject < retry.max_msgs
+    # Existing servers have no room that another stream could reserve.
+    assert retry.max_bytes == -1
+
+
 def test_dead_letter_stream_is_limited_in_age_and_size():
     dead = streams.dead_letter_config(BUS, a_config())
     assert (dead.name, dead.subjects, dead.retention) == ("sap-dead-letter", ("dead-letter.sap",), "limits")

@@ -18,9 +18,10 @@ from quintet.controllers.eventingbackend.decide.probe_result import ProbeResult
 from quintet.controllers.eventingbackend.probes import Timing
 from quintet.eventing.decide.consumers import consumer_update, owner_uid
 from quintet.eventing.settings import DispatcherSettings, NatsSettings, PublisherSettings
+from quintet.eventing.streams import retry_stream
 from quintet.nats.client import NatsClient
 from quintet.nats.config import ConsumerConfig, ConsumerInfo
-from quintet.nats.errors import NatsError
+from quintet.nats.errors import NatsError, StreamNotFound
 from quintet.nats.jetstream import JetStream
 
 
@@ -100,7 +101,10 @@ class Migrations:
         if found is None:
             return None
         ours = [each for each in found if owner_uid(each) == backend.metadata.uid]
-        return sum(each.num_pending + each.num_ack_pending for each in ours)
+        retries = await self._consumers(backend.key, location, retry_stream(location.stream))
+        if retries is None:
+            return None
+        return sum(each.num_pending + each.num_ack_pending for each in (*ours, *retries))
 
     def abandon(self, backend: ObjectKey, location: StreamLocation) -> None:
         """Note that publishers leave a stream again before dispatchers used it."""
@@ -116,12 +120,18 @@ class Migrations:
         left = self._left.pop(backend, {})
         return [note for location, note in left.items() if now is None or not location.same_stream(now)]
 
-    async def _consumers(self, backend: ObjectKey, location: StreamLocation) -> list[ConsumerInfo] | None:
+    async def _consumers(
+        self, backend: ObjectKey, location: StreamLocation, stream: str = ""
+    ) -> list[ConsumerInfo] | None:
+        """Return the consumers of a stream, by default the one for events; None if they are unknown."""
         try:
             connected = await self._connect(backend, location)
             if isinstance(connected, ProbeResult):
                 return None
-            return await JetStream(connected[0]).consumers(location.stream)
+            return await JetStream(connected[0]).consumers(stream or location.stream)
+        except StreamNotFound:
+            # Earlier releases had no stream for retries.
+            return [] if stream else None
         except NatsError:
             return None
 

@@ -1,5 +1,6 @@
 """Reads and changes JetStream consumers, through the connections of the EventingBackend controller."""
 
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from quintet.controllers.subscription.decide.status import DeliveryProblem, Reas
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.decide import consumers, naming
 from quintet.eventing.sessions import Sessions
+from quintet.eventing.streams import retry_stream
 from quintet.nats.config import ConsumerInfo
 from quintet.nats.errors import ConsumerNotFound, StreamNotFound
 from quintet.nats.jetstream import JetStream
@@ -80,8 +82,7 @@ class ConsumerWriter:
             return 0
         if consumers.owner_uid(info) != location.backend.metadata.uid:
             return 0
-        await self._remove(location, name)
-        return info.num_pending + info.num_ack_pending
+        return info.num_pending + info.num_ack_pending + await self._remove(location, name)
 
     def is_sweep_due(self, location: BackendStream) -> bool:
         """Return whether to look for orphaned consumers now; True at most once per interval."""
@@ -100,11 +101,15 @@ class ConsumerWriter:
         found = await location.jetstream.consumers(location.stream)
         return consumers.find_orphans(found, location.backend.metadata.uid, known)
 
-    async def _remove(self, location: BackendStream, name: str) -> None:
-        try:
+    async def _remove(self, location: BackendStream, name: str) -> int:
+        """Delete a consumer and the events that wait for a retry; return the number of these events."""
+        purged = 0
+        with contextlib.suppress(StreamNotFound):
+            subject = naming.retry_subject(location.stream, name)
+            purged = await location.jetstream.purge_stream(retry_stream(location.stream), subject)
+        with contextlib.suppress(ConsumerNotFound, StreamNotFound):
             await location.jetstream.delete_consumer(location.stream, name)
-        except (ConsumerNotFound, StreamNotFound):
-            return
+        return purged
 
 
 def removes_consumers(backend: EventingBackend) -> bool:

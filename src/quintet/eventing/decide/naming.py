@@ -10,6 +10,8 @@ from quintet.apis.meta import ObjectMeta
 from quintet.apis.subscription import Subscription, clean_type, event_types, subject
 
 CONSUMER_LENGTH: Final = 32
+RETRY_CONSUMER: Final = "retries"
+"""The durable consumer of a retry stream."""
 BACKEND: Final = "quintet.dev/backend-uid"
 SUBSCRIPTION: Final = "quintet.dev/subscription"
 """Metadata keys of a consumer: the backend and the Subscription that it belongs to."""
@@ -32,6 +34,11 @@ def subscription_subjects(subscription: Subscription, prefix: str, event_type_pr
         event_subject(prefix, event_type_prefix, source, found.clean_type): found.clean_type
         for found in event_types(subscription.spec)
     }
+
+
+def retry_subject(stream: str, consumer: str) -> str:
+    """Return the subject of events that wait for a retry, given the consumer of their Subscription."""
+    return f"retry.{stream}.{consumer}"
 
 
 def consumer_name(metadata: ObjectMeta) -> str:

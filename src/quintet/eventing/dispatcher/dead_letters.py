@@ -5,14 +5,14 @@ to one per Subscription and minute, with the number of dead letters since the la
 """
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
-from quintet.nats.jetstream import MESSAGE_ID, Delivery, JetStream
+from quintet.eventing.dispatcher.retries import SUBJECT, TRIES, InFlight, event_headers, message_id
+from quintet.nats.jetstream import MESSAGE_ID, JetStream
 from quintet.runtime.events import WARNING, Recorder
 
 REASON: Final = "DeliveryGivenUp"
@@ -21,10 +21,8 @@ EVENT_INTERVAL: Final = 60.0
 PUBLISH_TIMEOUT: Final = 10.0
 
 SUBSCRIPTION: Final = "Quintet-Subscription"
-SUBJECT: Final = "Quintet-Subject"
-TRIES: Final = "Quintet-Tries"
 ANSWER: Final = "Quintet-Answer"
-"""Headers of a dead letter, in addition to those of the event."""
+"""Headers of a dead letter, in addition to those of the event, its subject and the number of attempts."""
 
 log = logging.getLogger(__name__)
 
@@ -63,17 +61,16 @@ class DeadLetters:
         self._clock = clock
         self._throttle = EventThrottle(EVENT_INTERVAL)
 
-    async def store(self, subscription: Subscription, delivery: Delivery, result: DeliveryResult) -> None:
+    async def store(self, subscription: Subscription, event: InFlight, result: DeliveryResult) -> None:
         """Store an event; raises `NatsError` if the server does not confirm it."""
-        message = delivery.message
+        message = event.delivery.message
         headers = {
-            **_event_headers(message.headers or {}),
+            **event_headers(message.headers),
             SUBSCRIPTION: str(subscription.key),
-            SUBJECT: message.subject,
-            TRIES: str(delivery.delivered),
+            SUBJECT: event.subject,
+            TRIES: str(event.tries),
             ANSWER: _one_line(str(result)),
-            # Deduplicates the dead letter if the process dies before it terminates the event.
-            MESSAGE_ID: f"{subscription.metadata.uid}/{delivery.stream_sequence}",
+            MESSAGE_ID: message_id(subscription, event),
         }
         await self._jetstream.publish(self._subject, message.payload, headers, PUBLISH_TIMEOUT)
         log.warning(
@@ -81,10 +78,10 @@ class DeadLetters:
             extra={
                 "subscription": str(subscription.key),
                 "result": str(result),
-                "attempt": delivery.delivered,
+                "attempt": event.tries,
             },
         )
-        self._report(subscription, delivery.delivered, result)
+        self._report(subscription, event.tries, result)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a deleted Subscription."""
@@ -104,11 +101,6 @@ class DeadLetters:
         self._recorder.record(
             SUBSCRIPTIONS, key, subscription.metadata.uid, WARNING, REASON, note, action="Deliver"
         )
-
-
-def _event_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an event without those that the NATS server would interpret."""
-    return {name: value for name, value in headers.items() if not name.lower().startswith("nats-")}
 
 
 def _one_line(text: str) -> str:

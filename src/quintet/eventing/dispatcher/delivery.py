@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from quintet.apis.subscription import Subscription
 from quintet.clock import Clock, Timer
@@ -22,10 +22,14 @@ from quintet.eventing.dispatcher.decide.retry_policy import (
     RetryPolicy,
 )
 from quintet.eventing.dispatcher.metrics import DeliveryMetrics
+from quintet.eventing.dispatcher.retries import InFlight, Retries, first_attempts, later_attempt
 from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.nats.errors import NatsError
 from quintet.nats.jetstream import Delivery
 
+MAX_LATER: Final = 16
+"""Events from the retry stream that are in delivery or next in line; others are asked for again later."""
+LATER_SECONDS: Final = 1.0
 MAX_UNCONFIRMED: Final = 10_000
 """Accepted events whose acknowledgement the server has not confirmed; older ones are forgotten."""
 
@@ -40,7 +44,9 @@ class SubscriptionDelivery:
         subscription: Subscription,
         subjects: dict[str, str],
         event_type_prefix: str,
+        in_order: bool,
         sink_client: SinkClient,
+        retries: Retries,
         dead_letters: DeadLetters,
         retry_policy: RetryPolicy,
         clock: Clock,
@@ -48,28 +54,44 @@ class SubscriptionDelivery:
         self._subscription = subscription
         self._types = subjects
         self._event_type_prefix = event_type_prefix
+        self._in_order = in_order
         self._sink_client = sink_client
+        self._retries = retries
         self._dead_letters = dead_letters
         self._retry_policy = retry_policy
         self._clock = clock
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._later = 0
+        # One at a time, in addition to the events in flight that the server counts.
+        self._later_lane = asyncio.Lock()
         # By sequence number. A recreated stream starts at 1 again, so the event identity is compared too.
-        self._unconfirmed: OrderedDict[int, tuple[str, str]] = OrderedDict()
+        self._unconfirmed: OrderedDict[tuple[bool, int], tuple[str, str]] = OrderedDict()
         self.metrics = DeliveryMetrics(subscription.key)
         self.stopped = False
 
-    def update(self, subscription: Subscription, subjects: dict[str, str]) -> None:
+    def update(self, subscription: Subscription, subjects: dict[str, str], *, in_order: bool) -> None:
         """Use a changed Subscription from the next event on."""
         self._subscription = subscription
         self._types = subjects
+        self._in_order = in_order
         self.metrics.keep_only(tuple(subjects.values()))
 
     def start(self, delivery: Delivery) -> None:
-        """Start to deliver an event."""
+        """Start to deliver an event of the stream of events."""
         if self.stopped:
             _send(delivery.nak)
             return
-        task = asyncio.get_running_loop().create_task(self._deliver(delivery))
+        self._run(self._deliver(first_attempts(delivery)))
+
+    def start_later(self, delivery: Delivery) -> None:
+        """Start to deliver an event of the retry stream; one at a time."""
+        if self.stopped or self._later >= MAX_LATER:
+            _send(delivery.nak, LATER_SECONDS)
+            return
+        self._run(self._deliver_later(later_attempt(delivery)))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._in_flight.add(task)
         task.add_done_callback(self._on_done)
         self.metrics.in_flight.set(len(self._in_flight))
@@ -92,28 +114,57 @@ class SubscriptionDelivery:
             # The event was not acknowledged, so the server redelivers it.
             log.error("Delivery failed unexpectedly", extra=self._log_fields(), exc_info=error)
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        message = delivery.message
+    async def _deliver_later(self, event: InFlight) -> None:
+        progress = _ProgressReports(event.delivery, self._clock)
+        self._later += 1
+        try:
+            async with self._later_lane:
+                progress.stop()
+                await self._deliver(event)
+        finally:
+            self._later -= 1
+            progress.stop()
+
+    async def _deliver(self, received: InFlight) -> None:
+        message = received.delivery.message
         try:
             event = build_outgoing(message.headers, message.payload, self._event_type_prefix)
         except InvalidEvent as error:
-            await self._store_dead_letter(delivery, DeliveryResult(0, f"not a valid CloudEvent: {error}"))
+            await self._store_dead_letter(received, DeliveryResult(0, f"not a valid CloudEvent: {error}"))
             return
-        if self._unconfirmed.get(delivery.stream_sequence) == event.identity:
+        if self._unconfirmed.get(received.sequence) == event.identity:
             self.metrics.redelivered.inc()
-            await self._acknowledge(delivery, event)
+            await self._acknowledge(received, event)
             return
-        result = await self._attempt(delivery, event)
-        decision = self._retry_policy.decide(result, delivery.delivered)
+        result = await self._attempt(received, event)
+        decision = self._retry_policy.decide(result, received.tries)
         match decision.step:
             case NextStep.ACKNOWLEDGE:
-                await self._acknowledge(delivery, event)
+                await self._acknowledge(received, event)
             case NextStep.RETRY:
-                _send(delivery.nak, decision.delay)
+                await self._retry(received, decision.delay)
             case NextStep.DEAD_LETTER:
-                await self._store_dead_letter(delivery, result)
+                await self._store_dead_letter(received, result)
 
-    async def _attempt(self, delivery: Delivery, event: OutgoingEvent) -> DeliveryResult:
+    async def _retry(self, event: InFlight, delay: float) -> None:
+        """Let an event wait for its next attempt.
+
+        It waits in the retry stream. It keeps its place among the events in flight if they are delivered in
+        order, or if there is no room: usually the sink is down then, and no other event could be delivered.
+        """
+        if self._in_order and not event.has_waited:
+            _send(event.delivery.nak, delay)
+            return
+        try:
+            await self._retries.wait(self._subscription, event, delay)
+        except NatsError as error:
+            log.debug("Event keeps its place", extra=self._log_fields() | {"error": str(error)})
+            _send(event.delivery.nak, delay)
+        else:
+            _send(event.delivery.ack)
+
+    async def _attempt(self, received: InFlight, event: OutgoingEvent) -> DeliveryResult:
+        delivery = received.delivery
         progress = _ProgressReports(delivery, self._clock)
         started = self._clock.monotonic()
         try:
@@ -123,37 +174,37 @@ class SubscriptionDelivery:
             raise
         finally:
             progress.stop()
-        event_type = self._types.get(delivery.message.subject, "")
+        event_type = self._types.get(received.subject, "")
         self.metrics.count_attempt(event_type, result, self._clock.monotonic() - started)
         if not result.is_accepted:
             log.info(
                 "Event not delivered",
-                extra=self._log_fields() | {"result": str(result), "attempt": delivery.delivered},
+                extra=self._log_fields() | {"result": str(result), "attempt": received.tries},
             )
         return result
 
-    async def _acknowledge(self, delivery: Delivery, event: OutgoingEvent) -> None:
-        sequence = delivery.stream_sequence
+    async def _acknowledge(self, received: InFlight, event: OutgoingEvent) -> None:
+        sequence = received.sequence
         self._unconfirmed[sequence] = event.identity
         if len(self._unconfirmed) > MAX_UNCONFIRMED:
             self._unconfirmed.popitem(last=False)
         try:
-            await delivery.ack_confirmed()
+            await received.delivery.ack_confirmed()
         except NatsError as error:
             # The server redelivers it, and it is recognised then.
             log.info("Acknowledgement not confirmed", extra=self._log_fields() | {"error": str(error)})
         else:
             self._unconfirmed.pop(sequence, None)
 
-    async def _store_dead_letter(self, delivery: Delivery, result: DeliveryResult) -> None:
+    async def _store_dead_letter(self, event: InFlight, result: DeliveryResult) -> None:
         try:
-            await self._dead_letters.store(self._subscription, delivery, result)
+            await self._dead_letters.store(self._subscription, event, result)
         except NatsError as error:
             log.warning("Dead letter not stored", extra=self._log_fields() | {"error": str(error)})
-            _send(delivery.nak, self._retry_policy.max_backoff)
+            _send(event.delivery.nak, self._retry_policy.max_backoff)
             return
         self.metrics.dead_letters.inc()
-        _send(delivery.term)
+        _send(event.delivery.term)
 
     def _log_fields(self) -> dict[str, str]:
         return {"subscription": str(self._subscription.key), "sink": self._subscription.spec.sink}

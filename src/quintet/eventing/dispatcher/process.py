@@ -21,6 +21,7 @@ from quintet.clock import Clock
 from quintet.eventing.dispatcher import metrics
 from quintet.eventing.dispatcher.dead_letters import DeadLetters
 from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
+from quintet.eventing.dispatcher.retries import Retries
 from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.eventing.dispatcher.subscriptions import ActiveSubscriptions
 from quintet.eventing.settings import DispatcherSettings
@@ -166,7 +167,13 @@ class Dispatcher:
         dead_letters = DeadLetters(jetstream, self.settings.dead_letter_subject, recorder, self.clock)
         sink_client = SinkClient(self.clock, self.limits, self.retry_policy.timeout, self.sink_overrides)
         self._subscriptions = ActiveSubscriptions(
-            self.settings, jetstream, sink_client, dead_letters, self.retry_policy, self.clock
+            self.settings,
+            jetstream,
+            sink_client,
+            Retries(jetstream, self.settings.nats.stream, self.clock),
+            dead_letters,
+            self.retry_policy,
+            self.clock,
         )
         self._subscriptions.watch_store(self._store)
         log.info("Subscriptions listed", extra={"subscriptions": len(self._subscriptions)})

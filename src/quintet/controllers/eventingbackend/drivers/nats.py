@@ -19,10 +19,11 @@ from quintet.controllers.eventingbackend.drivers.driver import Driver
 from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
+from quintet.eventing.decide import naming
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats import errors
 from quintet.nats.client import NatsClient
-from quintet.nats.config import StreamConfig
+from quintet.nats.config import ConsumerConfig, StreamConfig
 from quintet.nats.credentials import from_secret
 from quintet.nats.jetstream import JetStream
 from quintet.nats.options import NatsOptions
@@ -135,7 +136,7 @@ class NatsDriver(Driver):
             client = self._tools.sessions.current(backend.key, url)
             names = {entry.name: entry.value for entry in backend.status.effective_config}
             if client is not None and (stream := names.get("streamName")):
-                for name in (stream, streams.dead_letter_stream(stream)):
+                for name in (stream, streams.retry_stream(stream), streams.dead_letter_stream(stream)):
                     await _unmark(JetStream(client), backend, name)
         await super().release(backend)
 
@@ -182,10 +183,13 @@ class NatsDriver(Driver):
         self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: Iterable[str]
     ) -> ProbeResult | None:
         events = streams.stream_config(backend, config, sorted(kept))
-        for wanted in (events, streams.dead_letter_config(backend, config)):
+        retries = streams.retry_config(backend, config)
+        for wanted in (events, retries, streams.dead_letter_config(backend, config)):
             try:
                 if (problem := await self._ensure_stream(jetstream, backend, wanted)) is not None:
                     return problem
+                if wanted is retries:
+                    await _ensure_consumer(jetstream, retries.name, streams.retry_consumer())
             except errors.NotReady:
                 raise
             except errors.JetStreamError as error:
@@ -220,13 +224,15 @@ def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
 
 async def _find_refused_subject(jetstream: JetStream, config: Effective, address: str) -> ProbeResult | None:
     """Return the result for a subject that pods need and the user may not publish to."""
-    stream = config.text("streamName")
+    stream, prefix = config.text("streamName"), config.text("streamSubjectPrefix")
     needed = {
-        f"{config.text('streamSubjectPrefix')}.>": f"{config.text('streamSubjectPrefix')}.quintet.probe",
+        f"{prefix}.>": f"{prefix}.quintet.probe",
+        naming.retry_subject(stream, "*"): naming.retry_subject(stream, "quintet-probe"),
         config.text("deadLetterSubject"): config.text("deadLetterSubject"),
-        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.>": f"$JS.API.CONSUMER.MSG.NEXT.{stream}.quintet-probe",
-        f"$JS.ACK.{stream}.>": f"$JS.ACK.{stream}.quintet-probe.1.1.1.1.0",
     }
+    for name in (stream, streams.retry_stream(stream)):
+        needed[f"$JS.API.CONSUMER.MSG.NEXT.{name}.>"] = f"$JS.API.CONSUMER.MSG.NEXT.{name}.quintet-probe"
+        needed[f"$JS.ACK.{name}.>"] = f"$JS.ACK.{name}.quintet-probe.1.1.1.1.0"
     checks = await asyncio.gather(
         *(jetstream.check_publish(subject) for subject in needed.values()), return_exceptions=True
     )
@@ -274,6 +280,13 @@ def _refusal(stream: str, error: errors.JetStreamError) -> str:
     if isinstance(error, errors.StreamFull):
         return f"{text}: lower maxBytes, or give the server more storage"
     return f"{text}: choose another streamName, or delete the stream so that it is created again"
+
+
+async def _ensure_consumer(jetstream: JetStream, stream: str, wanted: ConsumerConfig) -> None:
+    try:
+        await jetstream.consumer_info(stream, wanted.durable_name)
+    except errors.ConsumerNotFound:
+        await jetstream.create_or_update_consumer(stream, wanted)
 
 
 async def _unmark(jetstream: JetStream, backend: EventingBackend, stream: str) -> None:
