@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,28 @@ DESTRUCTIVE = {
 OWN_CHILDREN = {"build/programs.py:kill", "kubectl.py:kill"}
 
 
+# Programs that change the system, in the modules that may run them; docs/embedded-cluster.md says on what.
+CHANGING = {
+    "node/filesystems.py": {"mount", "mkfs.ext4", "e2fsck", "losetup", "resize2fs"},
+    "node/namespace.py": {"ip", "mount"},
+    "node/power.py": {"ip"},
+    "node/programs.py": {"mount"},
+    "teardown.py": {"umount"},
+    "build/packages.py": {"apt-get"},
+}
+PROGRAMS = {
+    *set().union(*CHANGING.values()),
+    "nft",
+    "iptables",
+    "sysctl",
+    "modprobe",
+    "swapoff",
+    "systemctl",
+    "chown",
+}
+PAGE = Path(__file__).parents[3] / "docs/embedded-cluster.md"
+
+
 def calls(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -45,6 +68,40 @@ def test_only_teardown_module_kills_unmounts_or_removes():
         if path.stem != "teardown" and (name in DESTRUCTIVE or not owner) and owner not in ("self",)
     }
     assert found - OWN_CHILDREN == set()
+
+
+def programs(path):
+    """Return the programs that change the system and are the first word of a list, a tuple or the arguments."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        words = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        words += node.args if isinstance(node, ast.Call) else []
+        yield from (each.value for each in words if isinstance(each, ast.Constant) and each.value in PROGRAMS)
+
+
+def test_only_listed_modules_run_programs_that_change_the_system():
+    found = {path: set(programs(path)) for path in LOCAL.rglob("*.py")}
+    used = {str(path.relative_to(LOCAL)): names for path, names in found.items() if names}
+    # These only ask apt for the names of package sources.
+    assert used.pop("images/bases.py") == {"apt-get"}
+    assert used == CHANGING
+
+
+def test_documentation_lists_every_module_that_kills_removes_or_changes_the_system():
+    section = PAGE.read_text().partition("## What it can kill and remove")[2].partition("\n## ")[0]
+    functions = [
+        node.name
+        for node in ast.parse(Path(teardown.__file__).read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith(("_", "check_", "list_", "find_"))
+    ]
+    named = {
+        *functions,
+        *(Path(each).name for each in CHANGING),
+        *(each.partition(":")[0] for each in OWN_CHILDREN),
+    }
+    assert sorted(each for each in named - {"teardown.py", "packages.py"} if each not in section) == []
+    assert "apt" in section
+    tests = set(re.findall(r"`(test_\w+\.py)`", section))
+    assert sorted(each for each in tests if not list(PAGE.parents[1].glob(f"tests/*/**/{each}"))) == []
 
 
 @pytest.mark.parametrize(
