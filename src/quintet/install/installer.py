@@ -15,6 +15,7 @@ import msgspec
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
+from quintet.apis.text import shorten_list
 from quintet.controllers.suite.decide.installation import (
     BY_KIND,
     CRDS,
@@ -26,8 +27,8 @@ from quintet.controllers.suite.decide.installation import (
 from quintet.controllers.suite.decide.safety import unsafe_changes
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.decide.status import Reason
-from quintet.install.doctor.findings import shorten_list
-from quintet.install.user_objects import UserObject, describe_remaining, list_user_objects, without_finalizer
+from quintet.controllers.suite.user_objects import list_user_objects
+from quintet.install.user_objects import describe_remaining, without_finalizer
 from quintet.kube.errors import NotFound
 from quintet.local.errors import LocalError
 from quintet.manifests.crd import custom_resource_definition
@@ -35,6 +36,7 @@ from quintet.manifests.crd import custom_resource_definition
 if TYPE_CHECKING:
     from quintet.apis.resources import CustomResource
     from quintet.clock import Clock
+    from quintet.controllers.suite.decide.user_objects import UserObject
     from quintet.kube.client import Client
     from quintet.manifests.installation import Flavour
 
@@ -193,7 +195,7 @@ class Installer:
             self.progress(f"deleting {each} without its controller")
             await self._delete(each.kind.resource, each.key)
         for each in await self.list_user_objects(kinds):
-            if each.controller:
+            if each.needs_controller:
                 with suppress(NotFound):
                     await self._client.patch(each.kind.resource, each.key, without_finalizer(each), Object)
 

@@ -6,12 +6,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quintet import __version__
+from quintet.apis.text import shorten_list
 from quintet.components import COMPONENTS
 from quintet.imagenames import QUINTET as IMAGE
 from quintet.imagenames import beside
-from quintet.install.doctor.findings import shorten_list
 from quintet.install.installer import Installer, InstallError, operator_objects
-from quintet.install.user_objects import UserObject, spec_for_deletion, without_controller
+from quintet.install.user_objects import controller_of, spec_for_deletion, without_controller
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, in_namespace
 from quintet.manifests.operator import operator, quintet_object
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from quintet.apis.meta import JsonObject
     from quintet.apis.resources import CustomResource
     from quintet.apis.suite import Quintet
+    from quintet.controllers.suite.decide.user_objects import UserObject
 
 SHOWN = 20
 _COMPONENTS = tuple(COMPONENTS.values())
@@ -153,7 +154,7 @@ async def _start_controllers(
 ) -> None:
     """Run the controllers that have to remove the finalizers of these objects."""
     spec = spec_for_deletion(quintet, unserved)
-    names = ", ".join(sorted({each.controller for each in unserved}))
+    names = ", ".join(sorted({controller_of(each) for each in unserved}))
     installer.progress(f"starting controllers that finish deletions: {names}")
     if await installer.operator_image(flavour) is None:
         flavour = await _keep_registry(installer, flavour)
@@ -167,8 +168,8 @@ def _describe_remains(left: list[UserObject], flavour: Flavour) -> str:
         "Delete them with `quintet uninstall --delete-data`, or use them again with `quintet install`."
     ]
     held, waiting = (
-        [each for each in left if each.controller],
-        [each for each in left if each.controller and each.deleting],
+        [each for each in left if each.needs_controller],
+        [each for each in left if each.needs_controller and each.deleting],
     )
     if held:
         lines.append(

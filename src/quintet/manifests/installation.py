@@ -101,6 +101,7 @@ def installer(components: Sequence[Component], flavour: Flavour = QUINTET) -> In
             policies=tuple(map(_with_managed_by_label, rules)),
             parts=tuple(_part(group, spec, images, flavour, scope) for group in groups if group),
             unknown=tuple(name for name in asked if name not in offered),
+            idle={name: component.kinds for name, component in offered.items() if name not in asked},
         )
 
     return install

@@ -9,6 +9,7 @@ from quintet.admission.certs import RotationPolicy, rotate
 from quintet.apis.meta import Condition, ObjectMeta, Resource
 from quintet.apis.suite import QUINTET, Quintet
 from quintet.apis.suite.types import ComponentStatus, QuintetStatus
+from quintet.apis.text import shorten_list
 from quintet.authoring.documents import Document
 from quintet.authoring.validation import validate_document
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
@@ -21,7 +22,6 @@ from quintet.install.doctor.findings import (
     WARNING,
     Finding,
     overall_status,
-    shorten_list,
 )
 from quintet.install.doctor.probes import probe_object
 from quintet.kube.errors import error_for

@@ -10,10 +10,10 @@ from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.apis.suite import Quintet
 from quintet.components import CUSTOM_RESOURCES
 from quintet.controllers.suite.decide.scope import NamespaceInfo
+from quintet.controllers.suite.decide.user_objects import UserObject
 from quintet.install.doctor import health
 from quintet.install.doctor.findings import FAILED, OK, WARNING
 from quintet.install.user_objects import (
-    UserObject,
     describe_remaining,
     spec_for_deletion,
     without_controller,

@@ -2,11 +2,18 @@
 
 import pytest
 
+from quintet.apis.jsonserver import JSONSERVER
 from quintet.apis.meta import ObjectMeta
-from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
+from quintet.apis.suite import ComponentStatus, Quintet, QuintetSpec, QuintetStatus
 from quintet.controllers.suite.decide.installation import Installation
 from quintet.controllers.suite.decide.rollout import Rollout
 from quintet.controllers.suite.decide.status import InstallationState, Problem, Reason, status_of, version_of
+from quintet.controllers.suite.decide.user_objects import (
+    UserObject,
+    finishing_controllers,
+    group_by_controller,
+    with_controllers,
+)
 from unit.suite.test_rollout import a_part, a_rollout
 
 PART = "quintet-checkup"
@@ -133,3 +140,55 @@ def test_unknown_controller_is_reported():
 )
 def test_version_is_taken_from_the_image(image, want):
     assert version_of(image) == want
+
+
+def a_deleted(name: str = "books") -> UserObject:
+    meta = ObjectMeta(
+        name=name,
+        namespace="shop",
+        finalizers=(JSONSERVER.finalizer,),
+        deletion_timestamp="2026-05-01T11:00:00Z",
+    )
+    return UserObject(JSONSERVER, meta)
+
+
+def test_deletions_of_a_removed_controller_keep_it_running():
+    waiting = group_by_controller({"jsonserver": [a_deleted()]})
+    status = said(InstallationState({PART: a_rollout()}, waiting_objects=waiting, finishing=("jsonserver",)))
+    found = conditions(status)
+    assert found["Progressing"] == ("True", "FinishingDeletions")
+    assert found["Degraded"] == ("False", "AsWanted")
+    assert any("JsonServer shop/books" in each.message for each in status.conditions)
+
+
+def test_deletions_without_a_controller_degrade_the_installation():
+    waiting = group_by_controller({"jsonserver": [a_deleted()], "casconfig": []})
+    status = said(InstallationState({PART: a_rollout()}, waiting_objects=waiting))
+    assert conditions(status)["Degraded"] == ("True", "DeletionsWithoutController")
+    (available,) = [each for each in status.conditions if each.type == "Available"]
+    assert available.status == "True"
+    assert "jsonserver does not run, and 1 objects have its finalizer" in available.message
+
+
+@pytest.mark.parametrize(
+    ("ran", "want"),
+    [
+        pytest.param(
+            ("jsonserver", "checkup"), ("jsonserver",), id="it runs until its deletions are finished"
+        ),
+        pytest.param(("checkup",), (), id="one that does not run is not started again"),
+    ],
+)
+def test_only_running_controllers_finish_deletions(ran, want):
+    status = QuintetStatus(components=tuple(ComponentStatus(name=name) for name in ran))
+    quintet = Quintet(metadata=ObjectMeta(name="quintet"), status=status)
+    waiting = group_by_controller({"jsonserver": [a_deleted()], "eventing": []})
+    assert finishing_controllers(quintet, waiting) == want
+
+
+def test_finishing_controllers_run_besides_those_of_the_spec():
+    assert with_controllers(QuintetSpec(controllers=("checkup",)), ("jsonserver",)).controllers == (
+        "checkup",
+        "jsonserver",
+    )
+    assert with_controllers(QuintetSpec(), ("jsonserver",)).controllers is None

@@ -36,6 +36,14 @@ from quintet.controllers.suite.decide.installation import (
 from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
 from quintet.controllers.suite.decide.scope import NamespaceInfo, find_scope, namespace_of
 from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
+from quintet.controllers.suite.decide.user_objects import (
+    ObjectsWithoutController,
+    finishing_controllers,
+    group_by_controller,
+    with_controllers,
+)
+from quintet.controllers.suite.user_objects import list_user_objects
+from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import handlers
 from quintet.runtime.apply import Children, ForeignObject
@@ -49,6 +57,9 @@ from quintet.runtime.reconciler import Context, ObjectReconciler
 
 # No watch reports that a foreign object is gone, or that somebody changed a CRD by hand.
 _POLL_SECONDS = 30.0
+# No watch reports a deleted object of a kind whose controller does not run, or the end of a deletion.
+_IDLE_POLL_SECONDS = 60.0
+_DELETION_POLL_SECONDS = 3.0
 _ONLY_KEY = ObjectKey("", NAME)
 
 
@@ -108,6 +119,8 @@ class _Scope:
     back: dict[str, str]
     failed_images: dict[str, str]
     consecutive_failures: int
+    waiting_objects: ObjectsWithoutController
+    finishing: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     removing: list[str] = field(default_factory=list)
@@ -120,6 +133,7 @@ class SuiteController(ObjectReconciler[Quintet]):
 
     def __init__(
         self,
+        client: Client,
         children: Children,
         definitions: CrdWriter,
         stores: dict[Resource, Store[Child[Any]]],
@@ -127,6 +141,7 @@ class SuiteController(ObjectReconciler[Quintet]):
         install: Installer,
         version: str,
     ) -> None:
+        self._client = client
         self._children = children
         self._definitions = definitions
         self._stores = stores
@@ -137,14 +152,14 @@ class SuiteController(ObjectReconciler[Quintet]):
     async def reconcile(self, quintet: Quintet, context: Context[Quintet]) -> Outcome:
         if quintet.key != _ONLY_KEY:
             return Outcome()
-        scope = self._observe(quintet, context.failures)
+        scope = await self._observe(quintet, context.failures)
         await self._apply_crds(scope)
         if not (scope.problems or scope.waiting):
             await self._prepare(scope)
         if not (scope.problems or scope.waiting or scope.removing):
             await self._clean_up(scope)
             await self._roll_out(scope)
-        return Outcome(self._status(scope), _POLL_SECONDS if scope.problems else None, tuple(scope.failures))
+        return Outcome(self._status(scope), _poll_seconds(scope), tuple(scope.failures))
 
     def events(self, quintet: Quintet, before: QuintetStatus, after: QuintetStatus) -> Iterable[Event]:
         """Return an Event for each new problem and for its end."""
@@ -155,9 +170,12 @@ class SuiteController(ObjectReconciler[Quintet]):
             return ()
         return (Event(WARNING if new.status == "True" else NORMAL, new.reason, new.message),)
 
-    def _observe(self, quintet: Quintet, consecutive_failures: int) -> _Scope:
+    async def _observe(self, quintet: Quintet, consecutive_failures: int) -> _Scope:
         namespaces = find_scope(quintet.spec, self._namespaces)
-        desired = self._install(quintet.spec, {}, namespaces)
+        waiting = await self._list_objects_without_controller(quintet)
+        finishing = finishing_controllers(quintet, waiting)
+        spec = with_controllers(quintet.spec, finishing)
+        desired = self._install(spec, {}, namespaces)
         rollouts = {}
         for part in desired.parts:
             child = self._stores[DEPLOYMENTS].get(key_of(part.deployment))
@@ -165,8 +183,24 @@ class SuiteController(ObjectReconciler[Quintet]):
                 rollouts[part.name] = child.state
         back = fallbacks(quintet, desired.parts, rollouts)
         images = {name: part.image for part in desired.parts for name in part.controllers if name in back}
-        made = self._install(quintet.spec, back, namespaces) if back else desired
-        return _Scope(quintet, namespaces, made, back, images, consecutive_failures, rollouts=rollouts)
+        made = self._install(spec, back, namespaces) if back else desired
+        return _Scope(
+            quintet,
+            namespaces,
+            made,
+            back,
+            images,
+            consecutive_failures,
+            waiting,
+            finishing,
+            rollouts=rollouts,
+        )
+
+    async def _list_objects_without_controller(self, quintet: Quintet) -> ObjectsWithoutController:
+        idle = self._install(quintet.spec, {}).idle
+        return group_by_controller(
+            {name: await list_user_objects(self._client, kinds) for name, kinds in idle.items()}
+        )
 
     async def _apply_crds(self, scope: _Scope) -> None:
         for body in scope.made.definitions:
@@ -247,6 +281,8 @@ class SuiteController(ObjectReconciler[Quintet]):
             scope.back,
             scope.failed_images,
             scope.namespaces,
+            scope.waiting_objects,
+            scope.finishing,
         )
         return status_of(scope.quintet, scope.made, seen, self._version)
 
@@ -254,6 +290,14 @@ class SuiteController(ObjectReconciler[Quintet]):
         store = self._stores[VALIDATING]
         awaited = ((part.name, store.get(part.webhooks)) for part in made.parts if part.webhooks)
         return frozenset(name for name, child in awaited if child is None or not child.state)
+
+
+def _poll_seconds(scope: _Scope) -> float | None:
+    if scope.finishing:
+        return _DELETION_POLL_SECONDS
+    if scope.problems:
+        return _POLL_SECONDS
+    return _IDLE_POLL_SECONDS if scope.made.idle else None
 
 
 def _note(scope: _Scope, error: Exception) -> None:
@@ -287,7 +331,7 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
         NAMESPACES, Object, namespace_of, lambda _: (_ONLY_KEY,), is_relevant=_changes_scope
     )
     kept = CrdWriter(builder.client, definitions, builder.writes)
-    controller = SuiteController(builder.children, kept, stores, namespaces, install, version)
+    controller = SuiteController(builder.client, builder.children, kept, stores, namespaces, install, version)
     builder.build(controller, workers=1)
     return controller
 

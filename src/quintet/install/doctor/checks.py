@@ -26,12 +26,13 @@ from quintet.controllers.suite.decide.installation import (
     key_of,
 )
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
+from quintet.controllers.suite.user_objects import list_user_objects
 from quintet.inspect.error_messages import describe_error
 from quintet.install.doctor import health, preflight
 from quintet.install.doctor.findings import FAILED, UNKNOWN, Finding
 from quintet.install.doctor.probes import probe_object
 from quintet.install.installer import MANAGER, resource_of
-from quintet.install.user_objects import list_user_objects, without_controller
+from quintet.install.user_objects import controller_of, without_controller
 from quintet.kube.client import APPLY, PODS, Client
 from quintet.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from quintet.manifests.crd import custom_resource_definition
@@ -199,7 +200,7 @@ class ClusterChecks:
         deleting = [each for each in await list_user_objects(self.client, kinds) if each.deleting]
         if quintet is None:
             names = {each.name for each in running}
-            unserved = [each for each in deleting if each.controller and each.controller not in names]
+            unserved = [each for each in deleting if controller_of(each) not in {"", *names}]
         else:
             namespaces = await self._namespaces() if deleting else []
             unserved = without_controller(deleting, quintet, namespaces)

@@ -22,10 +22,3 @@ def overall_status(findings: Iterable[Finding]) -> str:
     """Return the worst status; unknown counts as ok."""
     found = {each.status for each in findings}
     return next((status for status in (FAILED, WARNING) if status in found), OK)
-
-
-def shorten_list(names: Iterable[str], most: int = 4) -> str:
-    """Return the first names and the number of further ones."""
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more

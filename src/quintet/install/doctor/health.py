@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from quintet.admission.registration import covers
 from quintet.apis.meta import JsonObject, Resource, find_condition
 from quintet.apis.suite import Quintet
-from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding, shorten_list
-from quintet.install.user_objects import UserObject
+from quintet.apis.text import shorten_list
+from quintet.controllers.suite.decide.user_objects import UserObject
+from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding
+from quintet.install.user_objects import controller_of
 from quintet.kube.errors import ApiError, Conflict, KubeError, ServerFault
 
 GROUP, WEBHOOKS = "installation", "webhooks"
@@ -86,7 +88,7 @@ def check_deletions(
     """Check that the deletion of each object is finished by its controller, and soon."""
     found = []
     if unserved:
-        names = ", ".join(sorted({each.controller for each in unserved}))
+        names = ", ".join(sorted({controller_of(each) for each in unserved}))
         message = (
             f"no controller finishes the deletion of {shorten_list(map(str, unserved))}, because "
             f"{names} does not run for them"

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from quintet.apis.meta import JsonObject, Resource
+from quintet.apis.text import shorten_list
 from quintet.controllers.suite.decide.safety import unsafe_changes
-from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding, shorten_list
+from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding
 
 SERVER, CLUSTER = "server", "cluster"
 PART_OF, MANAGED_BY = "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"

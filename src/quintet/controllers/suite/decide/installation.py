@@ -1,10 +1,11 @@
 """The objects that an installation consists of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
+from quintet.apis.resources import CustomResource
 from quintet.apis.suite import QuintetSpec
 
 OPERATOR: Final = "quintet-operator"
@@ -82,6 +83,8 @@ class Installation:
     parts: tuple[Part, ...]
     unknown: tuple[str, ...] = ()
     """Controllers in the spec that this version does not have."""
+    idle: Mapping[str, tuple[CustomResource, ...]] = field(default_factory=dict)
+    """The kinds of each controller that the spec does not name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from quintet.apis.suite import ComponentStatus, Quintet, QuintetStatus
 from quintet.apis.text import truncate
 from quintet.controllers.suite.decide.installation import ALL_NAMESPACES, Images, Installation, Part, Scope
 from quintet.controllers.suite.decide.rollout import Rollout, Rollouts, component
+from quintet.controllers.suite.decide.user_objects import ObjectsWithoutController, describe_deletions
 
 AVAILABLE, PROGRESSING, DEGRADED = "Available", "Progressing", "Degraded"
 _LONGEST = 1001
@@ -21,6 +22,8 @@ class Reason(StrEnum):
     NOT_SERVING = "ControllersNotServing"
     NO_NAMESPACES = "NoNamespaces"
     MISSING_NAMESPACE = "MissingNamespace"
+    FINISHING_DELETIONS = "FinishingDeletions"
+    DELETIONS_WAIT = "DeletionsWithoutController"
     ROLLING_OUT = "RollingOut"
     REMOVING = "Removing"
     DEFINITIONS = "WaitingForDefinitions"
@@ -61,6 +64,10 @@ class InstallationState:
     """Images that failed to roll out, by controller."""
     scope: Scope = ALL_NAMESPACES
     """The namespaces that the controllers watch."""
+    waiting_objects: ObjectsWithoutController = field(default_factory=ObjectsWithoutController)
+    """Objects with finalizers of controllers that the spec does not name."""
+    finishing: tuple[str, ...] = ()
+    """Of these controllers, those that still run, to finish deletions."""
 
 
 def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
@@ -137,7 +144,14 @@ def _available_condition(made: Installation, seen: InstallationState) -> Conditi
         return Condition(AVAILABLE, "False", Reason.NO_NAMESPACES, text)
     if missing:
         return Condition(AVAILABLE, "False", Reason.NOT_SERVING, f"not serving: {', '.join(missing)}")
-    return Condition(AVAILABLE, "True", Reason.ALL_SERVE, "every controller is available")
+    text = "; ".join(("every controller is available", *_objects_without_controller(seen)))
+    return Condition(AVAILABLE, "True", Reason.ALL_SERVE, truncate(text, _LONGEST))
+
+
+def _objects_without_controller(seen: InstallationState) -> Iterable[str]:
+    for name, count in seen.waiting_objects.holding.items():
+        if name not in seen.finishing:
+            yield f"{name} does not run, and {count} objects have its finalizer, so they cannot be deleted"
 
 
 def _progressing_condition(made: Installation, seen: InstallationState) -> Condition:
@@ -155,11 +169,20 @@ def _progressing_condition(made: Installation, seen: InstallationState) -> Condi
     ):
         if names and not seen.problems:
             return Condition(PROGRESSING, "True", reason, ", ".join(names))
+    if seen.finishing:
+        finished = {name: seen.waiting_objects.deleting[name] for name in seen.finishing}
+        text = f"controllers are removed when deletions are finished: {describe_deletions(finished)}"
+        return Condition(PROGRESSING, "True", Reason.FINISHING_DELETIONS, truncate(text, _LONGEST))
     return Condition(PROGRESSING, "False", Reason.SETTLED, "nothing is being changed")
 
 
 def _degraded_condition(made: Installation, seen: InstallationState) -> Condition:
-    problems = [*seen.problems, *_rollout_problems(made, seen), *_missing_namespaces(seen.scope)]
+    problems = [
+        *seen.problems,
+        *_rollout_problems(made, seen),
+        *_missing_namespaces(seen.scope),
+        *_waiting_deletions(seen),
+    ]
     if not problems:
         return Condition(DEGRADED, "False", Reason.AS_WANTED, "everything matches the spec")
     text = "; ".join(problem.text for problem in problems)
@@ -171,6 +194,19 @@ def _missing_namespaces(scope: Scope) -> Sequence[Problem]:
         return ()
     text = f"these namespaces do not exist or are being deleted: {', '.join(scope.missing)}"
     return (Problem(Reason.MISSING_NAMESPACE, text),)
+
+
+def _waiting_deletions(seen: InstallationState) -> Sequence[Problem]:
+    waiting = {
+        name: objects for name, objects in seen.waiting_objects.deleting.items() if name not in seen.finishing
+    }
+    if not waiting:
+        return ()
+    text = (
+        f"objects are being deleted, but no controller runs that finishes it: {describe_deletions(waiting)}; "
+        "add it to spec.controllers"
+    )
+    return (Problem(Reason.DELETIONS_WAIT, text),)
 
 
 def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[Problem]:
