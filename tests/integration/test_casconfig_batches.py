@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from kit.cluster.api import Api, RefusedError
+from kit.cluster.objects import a_configmap
 from kit.eventually import eventually, eventually_true
 from kit.faults.proxy import Answer, DropReply, FaultProxy, matching
 from kit.faults.proxy.certificate import serving_certificate
@@ -30,7 +31,7 @@ from kit.kinds.casconfigs import (
     wait_until_applied,
 )
 from kit.kinds.casconfigs import casconfig_operator as operator
-from quintet.apis.casconfig import TargetState
+from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.kube.client import Client
 from quintet.web.server import stop_listening
@@ -311,3 +312,50 @@ async def test_failing_target_is_retried_first_although_cache_lacks_its_status(
     assert await read_targets(casconfigs, namespace) == before
     news.release()
     await wait_until_rolled_back(casconfigs, key, "b", "not today")
+
+
+UNKNOWN = a_policy(include={"kinds": ["Nothing"]}, envs={"X": "1"})
+BLOCKERS = {
+    "WaitingForSource": {},
+    "TooManyTargets": {"maxTargets": 1},
+    "KindNotUsable": {"policies": [UNKNOWN]},
+}
+
+
+@pytest.mark.parametrize("reason", BLOCKERS)
+async def test_interrupted_batch_is_undone_although_its_config_cannot_be_applied_any_more(
+    reason, casconfigs: Client, api: Api, proxy: FaultProxy, namespace, tmp_path
+):
+    await create_service_account(api, namespace)
+    before = await create_targets(casconfigs, namespace)
+    sources = f"/api/v1/namespaces/{namespace}/configmaps"
+    await api.create(sources, a_configmap("source", level="1"))
+    source = {"kind": "ConfigMap", "name": "source", "path": ".data.level", "toType": "env", "toKey": "L"}
+    kubeconfig = proxy.write_kubeconfig(tmp_path)
+    fault = proxy.inject(
+        Answer(503, "ServiceUnavailable", "later"),
+        when=matching("patch", "deployments", name="b"),
+        times=None,
+    )
+    async with operator(kubeconfig, namespace=namespace):
+        key = await create(casconfigs, namespace, "batch", a_policy(envs={"X": "1"}, **{"from": [source]}))
+        await fault.hit()
+
+        async def assert_half_done() -> None:
+            assert await read_targets(casconfigs, namespace) != before
+
+        await eventually(assert_half_done)
+    assert (await get(casconfigs, key)).status.unfinished
+    fault.remove()
+    if BLOCKERS[reason]:
+        await casconfigs.patch(CASCONFIGS, key, {"spec": BLOCKERS[reason]}, Object)
+    else:
+        await api.delete(f"{sources}/source")
+    async with operator(kubeconfig, namespace=namespace):
+        config = await wait_for_reason(casconfigs, key, reason)
+        assert await read_targets(casconfigs, namespace) == before
+        assert not config.status.unfinished
+        await wait_for_reason(casconfigs, key, "RolledBack", condition="RolledBack")
+        if reason == "WaitingForSource":
+            await api.create(sources, a_configmap("source", level="2"))
+            await wait_until_applied(casconfigs, key, 3)

@@ -35,13 +35,14 @@ from quintet.controllers.casconfig.decide.status import (
     as_rolled_back,
     blocked_status,
     planned_change,
+    recovered_status,
     status_of,
 )
 from quintet.controllers.casconfig.decision_cache import DecisionCache
 from quintet.controllers.casconfig.events import EventReporter, config_events
 from quintet.controllers.casconfig.failures import FailureHistory
 from quintet.controllers.casconfig.kinds import Kinds
-from quintet.controllers.casconfig.survey import Survey, Surveyor, reach_of
+from quintet.controllers.casconfig.survey import Blocker, Survey, Surveyor, reach_of
 from quintet.controllers.casconfig.watches import Watches
 from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task
 from quintet.kube.client import Client
@@ -99,16 +100,15 @@ class CASConfigController(ObjectReconciler[CASConfig]):
     async def reconcile(self, config: CASConfig, context: Context[CASConfig]) -> Outcome:
         # The webhooks reject such a spec; an object that bypassed them must not gain anything by it.
         if errors := spec_errors(config.spec):
-            return Outcome(blocked_status(config, Reason.INVALID, "; ".join(map(str, errors))))
+            return await self._block(config, Blocker(Reason.INVALID, "; ".join(map(str, errors))))
         survey = await self._surveyor.survey(config)
         if survey.problem is not None:
-            problem = survey.problem
-            if problem.reason is Reason.LOOKING:
-                return Outcome(requeue_after=problem.retry_after)  # the stored status is still right
-            return Outcome(blocked_status(config, problem.reason, problem.message), problem.retry_after)
+            if survey.problem.reason is Reason.LOOKING:
+                return Outcome(requeue_after=survey.problem.retry_after)  # the stored status is still right
+            return await self._block(config, survey.problem)
         if survey.sources.waiting:
             text = "; ".join(each.message for each in survey.sources.waiting)
-            return Outcome(blocked_status(config, Reason.WAITING, f"nothing is changed: {text}"))
+            return await self._block(config, Blocker(Reason.WAITING, f"nothing is changed: {text}"))
         outcome = await self._inject(config, survey, context)
         return (
             replace(outcome, requeue_after=survey.retry_after) if outcome.requeue_after is None else outcome
@@ -125,15 +125,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             text = f"deletion waits until the changes of this config are undone: {survey.problem.message}"
             return Outcome(blocked_status(config, Reason.UNDOING, text), _UNDO_RETRY_SECONDS)
         self._survey_started_at.pop(config.key, None)
-        tasks = []
-        for scope, seen in survey.objects():
-            found = FoundObject(scope.resource, survey.pods.get(scope.resource), seen.decode())
-            if has_ledger(found.object, config.key) and not seen.deleting:
-                tasks.append(Task(scope, found.pod, plan.undo_step(found, config.key)))
-        resolved = ResolvedConfig(config.key, config.spec, {}, self._operator)
-        batch = Batch(self._writer, resolved, tasks, inherited=False)
-        done = await batch.run()
-        self._events.targets(config, done)
+        done = await self._undo_everything(config, survey)
         if not done.failure or await self._is_namespace_deleted(config):
             return None
         text = f"deletion waits until the changes of this config are undone: {done.failure}"
@@ -150,11 +142,41 @@ class CASConfigController(ObjectReconciler[CASConfig]):
     def events(self, config: CASConfig, before: CASConfigStatus, after: CASConfigStatus) -> Iterable[Event]:
         return config_events(before, after)
 
+    async def _block(self, config: CASConfig, blocker: Blocker) -> Outcome:
+        """Report why nothing can be changed; a batch that was interrupted is undone first."""
+        if not config.status.unfinished:
+            return Outcome(blocked_status(config, blocker.reason, blocker.message), blocker.retry_after)
+        text = f"{blocker.message}; an interrupted change of several targets is being undone"
+        survey = await self._surveyor.survey_reach(config)
+        if survey.problem is not None:
+            if survey.problem.reason is Reason.LOOKING:
+                return Outcome(requeue_after=survey.problem.retry_after)
+            status = blocked_status(config, blocker.reason, f"{text}: {survey.problem.message}")
+            return Outcome(status, survey.problem.retry_after or _UNDO_RETRY_SECONDS)
+        done = await self._undo_everything(config, survey)
+        if done.failure:
+            status = blocked_status(config, blocker.reason, f"{text}: {done.failure}")
+            return Outcome(status, self._retry_after(config, done))
+        # The survey has stopped the watches of what the config waits for.
+        return Outcome(recovered_status(config, blocker.reason, blocker.message), requeue_after=0)
+
+    async def _undo_everything(self, config: CASConfig, survey: Survey) -> BatchResult:
+        """Undo all changes of a config."""
+        tasks = []
+        for scope, seen in survey.objects():
+            found = FoundObject(scope.resource, survey.pods.get(scope.resource), seen.decode())
+            if has_ledger(found.object, config.key) and not seen.deleting:
+                tasks.append(Task(scope, found.pod, plan.undo_step(found, config.key)))
+        resolved = ResolvedConfig(config.key, config.spec, {}, self._operator)
+        done = await Batch(self._writer, resolved, tasks, inherited=False).run()
+        self._events.targets(config, done)
+        return done
+
     async def _inject(self, config: CASConfig, survey: Survey, context: Context[CASConfig]) -> Outcome:
         resolved = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
         tasks = await self._decide_all(config, resolved, survey)
         if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
-            return Outcome(blocked_status(config, *found))
+            return await self._block(config, Blocker(*found))
         if config.spec.mode is Mode.PREVIEW:
             return await self._preview(config, resolved, tasks, survey)
         self._previews.pop(config.key, None)

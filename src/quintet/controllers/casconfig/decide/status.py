@@ -134,6 +134,23 @@ def blocked_status(config: CASConfig, reason: Reason, message: str) -> CASConfig
     )
 
 
+def recovered_status(config: CASConfig, reason: Reason, message: str) -> CASConfigStatus:
+    """Return the status if nothing can be done, after an interrupted batch was undone."""
+    text = f"all changes were undone, because another process did not finish them. {message}"
+    rolled_back = _condition(ConditionType.ROLLED_BACK, True, Reason.ROLLED_BACK, text)
+    blocked = blocked_status(config, reason, message)
+    return msgspec.structs.replace(
+        blocked,
+        applied=0,
+        summary=f"0/{blocked.matched}",
+        targets=(),
+        targets_not_listed=0,
+        reach=(),
+        unfinished=False,
+        conditions=(*blocked.conditions, rolled_back),
+    )
+
+
 def _applied_condition(report: Report, ready: Condition) -> Condition:
     if report.preview or ready.reason in (Reason.NO_TARGETS, Reason.CONTESTED):
         return _condition(ConditionType.APPLIED, False, Reason(ready.reason), ready.message)
