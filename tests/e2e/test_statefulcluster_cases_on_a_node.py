@@ -33,7 +33,9 @@ async def cases(operator) -> AsyncIterator[dict[str, KubectlClient]]:
     manifest = yaml.safe_load_all((ROOT / "examples/03-statefulcluster/journal.yaml").read_text())
     gone_with_it = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     made = {
-        "lost": new_namespace(operator, a_headless_service(), a_cluster()),
+        "lost": new_namespace(
+            operator, a_headless_service(), a_cluster(cluster={"dataLoss": {"after": "1m"}})
+        ),
         "journal": new_namespace(operator, *manifest),
         "deleted": new_namespace(operator, a_cluster(2, persistentVolumeClaimRetentionPolicy=gone_with_it)),
         "autoscaled": new_namespace(
@@ -64,7 +66,7 @@ async def lost(cases) -> tuple[KubectlClient, dict[str, str], str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _early(request: pytest.FixtureRequest) -> None:
-    """Lose the volume before the first test, because it counts as lost only after a minute."""
+    """Lose the volume before the first test, because it counts as lost only after two minutes."""
     if any("lost" in item.fixturenames for item in request.session.items if item.path == request.path):
         request.getfixturevalue("lost")
 

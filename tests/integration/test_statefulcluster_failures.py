@@ -29,7 +29,7 @@ from kit.kinds.statefulclusters import (
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
-from quintet.controllers.statefulcluster.decide import plan
+from quintet.controllers.statefulcluster.decide import plan, volumes
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
 from quintet.kube.client import Client
 
@@ -81,7 +81,7 @@ async def pinned_volume(api: Api, namespace) -> AsyncIterator[str]:
 async def test_claims_on_removed_node_are_set_aside_and_replica_gets_new_ones(
     pinned_volume, cluster_operator, simulated_node, clusters, namespace, monkeypatch
 ):
-    monkeypatch.setattr(plan, "UNSCHEDULED_FOR", 1.0)
+    monkeypatch.setattr(volumes, "UNSCHEDULED_FOR", 1.0)
     simulated_node.health = lambda pod: "Pending"  # the real scheduler reports it as unschedulable
     body = a_cluster(replicas=1)
     body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = f"pinned-{namespace}"
@@ -113,7 +113,7 @@ async def test_claims_on_removed_node_are_set_aside_and_replica_gets_new_ones(
 async def test_unbound_claims_are_set_aside_once_and_then_reported(
     cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
-    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    monkeypatch.setattr(volumes, "UNBOUND_FOR", 1.0)
     simulated_node.health = lambda pod: "Pending"
     key = await create(clusters, namespace, replicas=1)
     blocked = await wait_for_condition(clusters, key, "Blocked", "True", within=60.0)
@@ -141,7 +141,7 @@ async def late_class(api: Api, namespace) -> AsyncIterator[str]:
 async def test_claim_waiting_for_scheduling_is_not_set_aside(
     late_class, cluster_operator, simulated_node, clusters, proxy, namespace, monkeypatch
 ):
-    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    monkeypatch.setattr(volumes, "UNBOUND_FOR", 1.0)
     simulated_node.health = lambda pod: "Pending"
     body = a_cluster(replicas=1)
     body["spec"]["volumeClaimTemplates"][0]["spec"]["storageClassName"] = late_class
@@ -157,7 +157,7 @@ async def test_claim_waiting_for_scheduling_is_not_set_aside(
 async def test_claim_bound_at_last_moment_is_not_set_aside(
     cluster_operator, simulated_node, clusters, api, proxy, namespace, monkeypatch
 ):
-    monkeypatch.setattr(plan, "UNBOUND_FOR", 1.0)
+    monkeypatch.setattr(volumes, "UNBOUND_FOR", 1.0)
     simulated_node.health = lambda pod: "Pending"
 
     async def bind() -> None:

@@ -1,5 +1,7 @@
 """CustomResourceDefinitions of declared kinds."""
 
+import msgspec
+
 from quintet.apis.kubernetes_schemas import load_schemas, structural_schema
 from quintet.apis.markers import FREE_FORM
 from quintet.apis.meta import JsonObject
@@ -9,6 +11,12 @@ from quintet.manifests.openapi import refine
 
 MOST_BYTES = 256 * 1024
 """The limit of annotations, in which `kubectl apply` keeps a copy of the object."""
+
+
+def size_as_annotation(crd: JsonObject) -> int:
+    """Return the bytes of the copy that `kubectl apply` keeps: JSON without indentation."""
+    return len(msgspec.json.encode(crd))
+
 
 TYPE_META: JsonObject = {
     "apiVersion": {

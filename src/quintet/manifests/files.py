@@ -6,7 +6,7 @@ from pathlib import Path
 from quintet.apis.resources import CustomResource
 from quintet.components import Component
 from quintet.manifests.catalog import catalog_page
-from quintet.manifests.crd import MOST_BYTES, custom_resource_definition
+from quintet.manifests.crd import MOST_BYTES, custom_resource_definition, size_as_annotation
 from quintet.manifests.discovery import published_service
 from quintet.manifests.helm import CHART, chart
 from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
@@ -120,12 +120,12 @@ def write(root: Path, files: Files) -> list[Path]:
 
 
 def _crd_file(declared: CustomResource) -> str:
-    content = as_yaml(custom_resource_definition(declared))
-    size = len(content.encode())
+    crd = custom_resource_definition(declared)
+    size = size_as_annotation(crd)
     if size >= MOST_BYTES:
         name = declared.resource.qualified
         raise ValueError(f"the CRD {name} has {size} bytes; it must have less than {MOST_BYTES}")
-    return content
+    return as_yaml(crd)
 
 
 def _find_stale(root: Path, files: Files) -> list[Path]:

@@ -47,6 +47,7 @@ def a_claim(group: str, **changes: Any) -> Claim:
     given: dict[str, Any] = {
         "key": ObjectKey("shop", f"data-web-{group}"),
         "uid": f"uid-data-{group}",
+        "cluster": "web",
         "group": group,
         "template": "data",
         "created": NOW - 7200,

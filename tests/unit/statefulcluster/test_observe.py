@@ -99,6 +99,14 @@ def test_group_recorded_as_in_use_was_freed_just_now():
     assert claims.group_to_adopt(observed) == "used"
 
 
+@pytest.mark.parametrize("state", [ClaimState.FREE, ClaimState.RESIZING, ClaimState.UNUSABLE])
+def test_time_of_release_is_kept_in_every_state(state):
+    line = Claim("data-web-z", state, since=format_time(NOW - 9), released=format_time(NOW - 900))
+    known = (a_claim("z", cluster="web"),)
+    observed = look(cluster=a_web(StatefulClusterStatus(claims=(line,))), known=known)
+    assert observed.freed == {"z": NOW - 900}
+
+
 @pytest.mark.parametrize(
     ("amount", "replicas", "want"),
     [

@@ -14,6 +14,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
     DesiredState,
     ExpansionRefusal,
     Observed,
+    VolumeLook,
     format_time,
 )
 from quintet.controllers.statefulcluster.decide.plan import CHECKS, plan, revision_for
@@ -24,7 +25,7 @@ def outcome(action: Action) -> tuple[Act, str, str]:
 
 
 A, B, C = a_pod("a", created=NOW - 300), a_pod("b", created=NOW - 200), a_pod("c", created=NOW - 100)
-GIVEN_UP = (Setback(NEW, MAX_SETBACKS, format_time(NOW - 5000)),)
+GIVEN_UP = (Setback(NEW, 3 * MAX_SETBACKS, format_time(NOW - 5000)),)
 
 ROWS = {
     "nothing differs: nothing is done": (seen(A, B, C), Act.NOTHING, "", "AsWanted"),
@@ -84,17 +85,36 @@ ROWS = {
     "pending with a claim that is being deleted: the pod lets go of it": (
         seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", deleting=True)]),
         Act.REMOVE, "web-b", "ClaimTerminating"),
-    "pending with a lost claim: the group is set aside": (
-        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")]),
-        Act.SET_ASIDE, "b", "ClaimLost"),
+    "pending with a lost claim: its data is waited for": (
+        seen(A, B, pending("c"), claims=[a_claim("a"), a_claim("b"), a_claim("c", phase="Lost")]),
+        Act.WAIT, "web-c", "DataUnreachable"),
+    "pending with a claim that was lost long ago: the group is set aside": (
+        seen(A, B, pending("c"), claims=[a_claim("a"), a_claim("b"), a_claim("c", phase="Lost")],
+             lost_since={"c": NOW - 601}), Act.SET_ASIDE, "web-c", "ClaimLost"),
+    "pending with a lost claim that nobody used: the group is set aside": (
+        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")], empty=frozenset("b")),
+        Act.SET_ASIDE, "web-b", "ClaimLost"),
+    "claims set aside can be reached again: they are used again": (
+        seen(A, B, pending("c"), claims=[a_claim("z", unusable="gone", until_reachable=True)],
+             looks={"z": VolumeLook(NOW)}), Act.USE_AGAIN, "z", "ClaimsReachable"),
+    "claims marked by a user can be reached: they stay marked": (
+        seen(A, B, C, claims=[a_claim("z", unusable="mine")], looks={"z": VolumeLook(NOW)}),
+        Act.NOTHING, "", "AsWanted"),
+    "claims with data are free again: a replica that never became ready with empty ones takes them": (
+        seen(A, B, pending("c"), free=("z",), empty=frozenset("c")),
+        Act.REMOVE, "web-c", "DataReturned"),
     "pending with claims that were set aside: the pod gets others": (
         seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", unusable="gone")]),
         Act.REMOVE, "web-b", "ClaimsUnusable"),
-    "pending without a node for a minute: its volumes are looked at": (
-        seen(A, pending("b", created=NOW - 61, unscheduled=True)), Act.INVESTIGATE, "web-b", "Unschedulable"),
-    "pending, its claim unbound for minutes: its storage class is looked at": (
+    "pending without a node for a minute: that is reported": (
+        seen(A, pending("b", created=NOW - 61, unscheduled=True)), Act.WAIT, "web-b", "Unschedulable"),
+    "pending, its claim unbound for minutes: that is reported": (
         seen(A, pending("b", created=NOW - 301), claims=[a_claim("a"), a_claim("b", phase="Pending")]),
-        Act.INVESTIGATE, "web-b", "ClaimUnbound"),
+        Act.WAIT, "web-b", "ClaimUnbound"),
+    "pending, its claim will not be bound: the group is set aside": (
+        seen(A, pending("b", created=NOW - 301), claims=[a_claim("a"), a_claim("b", phase="Pending")],
+             looks={"b": VolumeLook(NOW, "no class")}, empty=frozenset("b")),
+        Act.SET_ASIDE, "web-b", "ClaimUnbound"),
     "pending, unbound as the group before it: that is reported and no third one tried": (
         seen(A, pending("b", created=NOW - 301), claims=[
             a_claim("a"), a_claim("b", phase="Pending"), a_claim("z", phase="Pending", unusable="unbound")]),
@@ -120,11 +140,23 @@ ROWS = {
         seen(A, B, not_ready("c", 1, crash="crashes", started=False, created=NOW - 3)),
         Act.WAIT, "web-c", "NotAvailable"),
     "unhealthy again: the next replacement waits": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_time(NOW - 5)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 6, format_time(NOW - 5)),)),
         Act.WAIT, "web-c", "BackOff"),
     "unhealthy again, long after: it is replaced": (
-        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_time(NOW - 25)),)),
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 6, format_time(NOW - 25)),)),
         Act.REPLACE, "web-c", "Unhealthy"),
+    "each replica was unhealthy once: nothing is delayed": (
+        seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 2, format_time(NOW - 1)),)),
+        Act.REPLACE, "web-c", "Unhealthy"),
+    "unhealthy too often, and one is missing: it is made": (
+        seen(A, not_ready("c", 99), setbacks=GIVEN_UP), Act.CREATE, "", "TooFew"),
+    "unhealthy again, and one is recorded: it is made": (
+        seen(A, not_ready("c", 99), draws=(Draw("web-x", "x"),), setbacks=(Setback(NEW, 6, format_time(NOW - 5)),)),
+        Act.MAKE, "web-x", "NoPod"),
+    "all failed at once, five were deleted before: the missing ones are made": (
+        seen(*(a_pod(name, phase="Failed", ready=False) for name in "ab"), replicas=6,
+             setbacks=(Setback(NEW, 5, format_time(NOW - 1)),), want={"parallel": True}),
+        Act.REPLACE, "web-a", "Unhealthy"),
     "unhealthy too often: the evidence is kept": (
         seen(A, B, not_ready("c", 99), setbacks=GIVEN_UP), Act.WAIT, "web-c", "GaveUp"),
     "unhealthy too often, and the template was corrected: it heals": (
@@ -228,8 +260,9 @@ def test_plan_chooses_the_expected_action(row):
 def test_checks_are_in_the_documented_order():
     """The order is the documentation: whoever changes it reads docs/statefulcluster.md first."""
     assert [check.__name__ for check in CHECKS] == [
-        "adopt_orphan", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down", "repair_claims",
-        "replace_superseded", "replace_unhealthy", "update_outdated", "create_drawn", "wait_for_leaving", "wait_for_pending", "wait_for_starting", "scale_up",
+        "adopt_orphan", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down",
+        "use_claims_again", "repair_claims", "give_up_claims", "return_to_data", "replace_superseded", "replace_unhealthy", "update_outdated", "create_drawn", "wait_for_leaving", "wait_for_pending", "wait_for_starting", "scale_up",
+        "wait_for_unhealthy",
     ]  # fmt: skip
 
 

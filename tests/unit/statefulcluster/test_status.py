@@ -99,7 +99,7 @@ def test_current_revision_is_kept_until_the_update_completes():
 
 
 def test_degraded_condition_names_the_next_step():
-    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_time(NOW)),)))
+    status = said(seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 15, format_time(NOW)),)))
     degraded = find_condition(status.conditions, "Degraded")
     assert degraded is not None
     assert (degraded.status, degraded.reason) == ("True", "GaveUp")
@@ -141,7 +141,7 @@ LEDGER = {
     "free": (a_claim("z"), ClaimState.FREE, "adopted by the next replica"),
     "going": (a_claim("a", deleting=True), ClaimState.TERMINATING, "deleted as soon as"),
     "set aside": (a_claim("z", unusable="its node is gone"), ClaimState.UNUSABLE, "its node is gone"),
-    "lost": (a_claim("z", phase="Lost"), ClaimState.UNUSABLE, "its volume is lost"),
+    "lost": (a_claim("z", phase="Lost"), ClaimState.UNREACHABLE, "waits for its volume"),
     "growing": (a_claim("a", requested="2Gi", capacity="1Gi"), ClaimState.RESIZING, "from 1Gi to 2Gi"),
 }
 
@@ -183,7 +183,7 @@ def test_claim_entry_reports_retired_claims():
 
 
 def test_status_is_deterministic():
-    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 9, format_time(NOW)),))
+    observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 15, format_time(NOW)),))
     later = dataclasses.replace(observed, now=NOW + 60)
     assert said(observed).plan == said(later).plan
     assert said(observed).conditions == said(later).conditions

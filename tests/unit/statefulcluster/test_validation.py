@@ -75,6 +75,18 @@ REFUSED = {
         with_value(a_cluster(), f"{POD}.resources", {"requests": {"memory": "-1Gi"}}),
         'spec.template.spec.resources.requests[memory]: Invalid value: "-1Gi": must not be negative',
     ),
+    "a loss of data after no time at all": (
+        a_cluster(cluster={"dataLoss": {"after": "59s"}}),
+        'spec.cluster.dataLoss.after: Invalid value: "59s": must be a duration of at least 1m, such as 10m or 1h30m',
+    ),
+    "a loss of data after something else": (
+        a_cluster(cluster={"dataLoss": {"after": "soon"}}),
+        'spec.cluster.dataLoss.after: Invalid value: "soon": must be a duration of at least 1m, such as 10m or 1h30m',
+    ),
+    "a consent that names no uids": (
+        a_cluster(annotations={"enge.me/give-up-claims": "all"}),
+        'metadata.annotations[enge.me/give-up-claims]: Invalid value: "all": must be uids of claims, separated by commas',
+    ),
     "a claim template without a name": (
         a_cluster(volumeClaimTemplates=[CLAIM, CLAIM | {"metadata": {}}]),
         "spec.volumeClaimTemplates[1].metadata.name: Required value: the claims and the volume of the pod are named "
@@ -171,7 +183,7 @@ WARNED = {
     "a misspelt annotation": (
         a_cluster(annotations={"enge.me/plan": "true"}),
         "metadata.annotations[enge.me/plan]: unknown annotation, ignored; known are enge.me/claim-adoption, enge.me/plan-only, "
-        "enge.me/unhealthy-grace-seconds",
+        "enge.me/unhealthy-grace-seconds, enge.me/give-up-claims",
     ),
 }
 

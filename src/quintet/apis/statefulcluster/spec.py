@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta
 
 from quintet.apis.casconfig.spec import EmbeddedConfig
+from quintet.apis.duration import PATTERN
 from quintet.apis.labels import Selector
-from quintet.apis.markers import DEFAULTED, Rule, Verbatim
+from quintet.apis.markers import DEFAULTED, Keywords, Rule, Verbatim
 from quintet.apis.meta import JsonObject, Struct
 
 
@@ -89,9 +90,53 @@ class RetentionPolicy(Struct, frozen=True):
     ] = Retention.RETAIN
 
 
+class DataLossPolicy(StrEnum):
+    """Whether a replica may give up claims whose volume cannot be used."""
+
+    NEVER = "Never"
+    ASK = "Ask"
+    AFTER = "After"
+
+
+class DataLoss(Struct, frozen=True):
+    """When a replica whose volumes cannot be used gives up their data and starts with empty volumes."""
+
+    policy: Annotated[
+        DataLossPolicy,
+        Meta(
+            description="After: after a while, as long as enough other replicas have data. Ask: only with "
+            "the annotation enge.me/give-up-claims. Never: the replica waits for its volumes; the annotation "
+            "still decides."
+        ),
+        DEFAULTED,
+    ] = DataLossPolicy.AFTER
+    after: Annotated[
+        str,
+        Meta(description="How long volumes must be unusable, such as 10m; at least 1m.", max_length=32),
+        Keywords({"pattern": PATTERN}),
+        DEFAULTED,
+    ] = "10m"
+    min_data_replicas: Annotated[
+        int | str,
+        Meta(
+            description="How many other ready replicas must have data, as a number or a percentage of the "
+            "replicas (rounded up). Below that, only the annotation enge.me/give-up-claims decides."
+        ),
+        Rule(
+            "type(self) == int ? self >= 0 : self.matches('^([0-9]|[1-9][0-9]|100)%$')",
+            "must be a number, or a percentage from 0% to 100%",
+        ),
+        DEFAULTED,
+    ] = "51%"
+
+
 class Extensions(Struct, frozen=True):
     """Fields that a StatefulSet does not have."""
 
+    data_loss: Annotated[
+        DataLoss,
+        Meta(description="When a replica gives up the data on volumes that cannot be used."),
+    ] = DataLoss()
     cas_config: Annotated[
         EmbeddedConfig | None,
         Meta(

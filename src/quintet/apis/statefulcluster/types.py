@@ -35,6 +35,10 @@ TEMPLATE_LABEL: Final = "enge.me/claim-template"
 """Label of claims: the name of their claim template."""
 UNUSABLE: Final = "enge.me/unusable"
 """Annotation of unusable claims: the reason. Removing it makes them usable again."""
+UNUSABLE_UNTIL: Final = "enge.me/unusable-until"
+"""Annotation of unusable claims that the controller uses again by itself: `Reachable`."""
+GIVE_UP_CLAIMS: Final = "enge.me/give-up-claims"
+"""Uids of claims, separated by commas, whose data may be given up."""
 REVISION_LABEL: Final = "controller-revision-hash"
 """Label of pods: the name of their ControllerRevision, as for a StatefulSet."""
 
@@ -60,12 +64,13 @@ class ConditionType(StrEnum):
 
 
 class ClaimState(StrEnum):
-    """InUse, Free, Terminating, Resizing or Unusable."""
+    """InUse, Free, Terminating, Resizing, Unreachable or Unusable."""
 
     IN_USE = "InUse"
     FREE = "Free"
     TERMINATING = "Terminating"
     RESIZING = "Resizing"
+    UNREACHABLE = "Unreachable"
     UNUSABLE = "Unusable"
 
 
@@ -76,7 +81,9 @@ class Claim(Struct, frozen=True):
     """One PersistentVolumeClaim of the cluster, its state, and the next step."""
 
     name: Annotated[str, Meta(description="The name of the PersistentVolumeClaim.", max_length=253)]
-    state: Annotated[ClaimState, Meta(description="InUse, Free, Terminating, Resizing or Unusable.")]
+    state: Annotated[
+        ClaimState, Meta(description="InUse, Free, Terminating, Resizing, Unreachable or Unusable.")
+    ]
     template: Annotated[str, Meta(description="The name of its claim template.", max_length=253)] = ""
     group: Annotated[
         str, Meta(description="The group of claims that one replica uses together.", max_length=63)
@@ -85,6 +92,10 @@ class Claim(Struct, frozen=True):
         str, Meta(description="The replica that uses it, or used it last.", max_length=253)
     ] = ""
     since: Annotated[str, DATE_TIME, Meta(description="When it entered this state.")] = ""
+    released: Annotated[
+        str, DATE_TIME, Meta(description="When its last replica released it; empty while it is in use.")
+    ] = ""
+    empty: Annotated[bool, Meta(description="Whether no replica has been ready with it yet.")] = False
     next_step: Annotated[
         str, Meta(description="What happens to it next, or what you can do.", max_length=512)
     ] = ""
@@ -198,6 +209,11 @@ class StatefulCluster(Object, frozen=True, kw_only=True):
     def plan_only(self) -> bool:
         """Whether the plan is only reported; every value except `false` means yes."""
         return self.metadata.annotations.get(PLAN_ONLY, "false") != "false"
+
+    @property
+    def give_up_claims(self) -> str:
+        """Uids of the claims whose data may be given up, separated by commas."""
+        return self.metadata.annotations.get(GIVE_UP_CLAIMS, "")
 
     @property
     def unhealthy_grace(self) -> int:

@@ -3,11 +3,12 @@
 The API server enforces types, bounds and most immutable fields by itself, even without the webhooks.
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
 
-from quintet.apis import labels, quantity
+from quintet.apis import duration, labels, quantity
 from quintet.apis.casconfig.embedding import embedded_errors
 from quintet.apis.fields import METADATA, SPEC, FieldErrors, FieldPath, ValidationResult
 from quintet.apis.meta import JsonObject
@@ -15,6 +16,7 @@ from quintet.apis.statefulcluster.claims import check_claims, check_growth
 from quintet.apis.statefulcluster.types import (
     ANNOTATION_PREFIX,
     CLAIM_ADOPTION,
+    GIVE_UP_CLAIMS,
     LONGEST_GRACE,
     PLAN_ONLY,
     UNHEALTHY_GRACE,
@@ -23,7 +25,9 @@ from quintet.apis.statefulcluster.types import (
 TEMPLATE = SPEC.child("template")
 _ANNOTATIONS = METADATA.child("annotations")
 _CHOICES = {CLAIM_ADOPTION: ("Always", "Never"), PLAN_ONLY: ("true", "false")}
-_KNOWN = (*_CHOICES, UNHEALTHY_GRACE)
+_KNOWN = (*_CHOICES, UNHEALTHY_GRACE, GIVE_UP_CLAIMS)
+_UIDS = re.compile(r"[0-9a-f-]{36}(\s*,\s*[0-9a-f-]{36})*")
+_SHORTEST_LOSS = 60.0
 
 
 def validate(obj: JsonObject, old: JsonObject | None = None) -> ValidationResult:
@@ -48,6 +52,7 @@ def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
     _check_selector(errors, spec)
     _check_template(errors, spec)
     check_claims(errors, spec)
+    _check_data_loss(errors, (spec.get("cluster") or {}).get("dataLoss") or {})
     config = (spec.get("cluster") or {}).get("casConfig")
     if config is not None:
         template = _labels(spec)
@@ -58,6 +63,14 @@ def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
         )
 
 
+def _check_data_loss(errors: FieldErrors, rule: JsonObject) -> None:
+    after = rule.get("after", "10m")
+    seconds = duration.parse_seconds(after)
+    if seconds is None or seconds < _SHORTEST_LOSS:
+        where = SPEC.child("cluster", "dataLoss", "after")
+        errors.invalid(where, after, "must be a duration of at least 1m, such as 10m or 1h30m")
+
+
 def _check_annotations(errors: FieldErrors, annotations: dict[str, str]) -> None:
     for name, allowed in _CHOICES.items():
         if name in annotations and annotations[name] not in allowed:
@@ -66,6 +79,12 @@ def _check_annotations(errors: FieldErrors, annotations: dict[str, str]) -> None
     if not (grace.isascii() and grace.isdecimal()) or int(grace[:9]) > LONGEST_GRACE or len(grace) > 9:
         errors.invalid(
             _ANNOTATIONS.key(UNHEALTHY_GRACE), grace, f"must be whole seconds from 0 to {LONGEST_GRACE}"
+        )
+
+    given_up = annotations.get(GIVE_UP_CLAIMS, "")
+    if given_up and _UIDS.fullmatch(given_up.strip()) is None:
+        errors.invalid(
+            _ANNOTATIONS.key(GIVE_UP_CLAIMS), given_up, "must be uids of claims, separated by commas"
         )
 
 

@@ -7,7 +7,7 @@ from quintet.apis.statefulcluster import SUFFIX_LENGTH, StatefulCluster
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, Records
 from quintet.controllers.statefulcluster.decide.desired import ALPHABET, digest
 from quintet.controllers.statefulcluster.decide.events import event_for
-from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, Observed
+from quintet.controllers.statefulcluster.decide.observed import ExpansionRefusal, Observed, VolumeLook
 from quintet.controllers.statefulcluster.decide.status import ActionFailure, Notes, status_of
 from quintet.runtime.events import Event
 from quintet.runtime.reconciler import Context
@@ -21,7 +21,7 @@ class Memory:
     failure: tuple[str, ActionFailure] | None = None
     """Concern and cause of the last failed action."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
-    volumes_looked_at: dict[str, float] = field(default_factory=dict)
+    looks: dict[str, VolumeLook] = field(default_factory=dict)
     written: str = ""
     """Hash of the status that was written last. A different status means that another process acted."""
     leaving: dict[str, float] = field(default_factory=dict)
@@ -65,7 +65,8 @@ class ReconcileContext:
             # A replica that the status names but the cache does not is gone, or not seen yet.
             seen = {pod.name for pod in self.observed.pods} | {draw.replica for draw in self.observed.draws}
             return not seen.issuperset(self.cluster.status.replica_names)
-        unsure = self.memory.uncertain or not self.trusted or self.action.act is Act.DELETE_CLAIM
+        final = self.action.act in (Act.DELETE_CLAIM, Act.SET_ASIDE)
+        unsure = self.memory.uncertain or not self.trusted or final
         return self.action.destroys and unsure
 
     async def report(self, failure: ActionFailure) -> None:

@@ -14,14 +14,14 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import (
     CLUSTER_LABEL,
     STATEFULCLUSTERS,
-    Draw,
     StatefulCluster,
     StatefulClusterStatus,
 )
 from quintet.clock import Clock
+from quintet.controllers.statefulcluster.actor import Actor
 from quintet.controllers.statefulcluster.context import Memory, ReconcileContext, draw_suffix
-from quintet.controllers.statefulcluster.decide import desired, plan, revisions, views
-from quintet.controllers.statefulcluster.decide.actions import Act, Records, records_after
+from quintet.controllers.statefulcluster.decide import desired, plan, revisions, views, volumes
+from quintet.controllers.statefulcluster.decide.actions import Act, records_after
 from quintet.controllers.statefulcluster.decide.events import status_events
 from quintet.controllers.statefulcluster.decide.indexes import (
     NAMESPACE,
@@ -35,16 +35,14 @@ from quintet.controllers.statefulcluster.decide.indexes import (
 from quintet.controllers.statefulcluster.decide.observe import observe, selects
 from quintet.controllers.statefulcluster.decide.observed import (
     Claim,
-    ExpansionRefusal,
     Observed,
     Pod,
     Revision,
 )
-from quintet.controllers.statefulcluster.decide.status import ActionFailure
 from quintet.controllers.statefulcluster.reader import LiveReader
-from quintet.controllers.statefulcluster.writer import ClaimNotUsable, ReplicaWriter
+from quintet.controllers.statefulcluster.writer import ReplicaWriter
 from quintet.kube.client import Client
-from quintet.kube.errors import BadRequest, Forbidden, Invalid, ServerFault, TooLarge, TooManyRequests
+from quintet.kube.errors import BadRequest, Forbidden, Invalid, TooLarge
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
@@ -83,6 +81,7 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         self._revisions = known
         self._writer = ReplicaWriter(client, writes, pods, claims, known)
         self._reader = LiveReader(client)
+        self._actor = Actor(self._writer, self._reader, clock)
         self._memories: dict[ObjectKey, Memory] = {}
 
     async def reconcile(self, cluster: StatefulCluster, context: Context[StatefulCluster]) -> Outcome:
@@ -105,10 +104,13 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         memory = self._memory(cluster)
         revision, collisions = await self._revision(cluster)
         observed = self._observe(cluster, revision, memory)
+        observed = await self._look_at_volumes(observed, volumes.looks_due(observed), memory)
         action = plan.plan(observed)
         ctx = ReconcileContext(cluster, context, observed, action, memory)
         if ctx.needs_live_state:
             observed = await self._observe_live(cluster, revision, memory, observed)
+            if action.act is Act.SET_ASIDE:
+                observed = await self._look_at_volumes(observed, volumes.groups_to_look_at(observed), memory)
             action = plan.plan(observed)
             ctx = ReconcileContext(cluster, context, observed, action, memory)
             ctx.trusted = True
@@ -121,159 +123,20 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             await ctx.write_status()
         if cluster.plan_only:
             return Outcome(requeue_after=action.after)
-        outcome = await self._act_and_report(ctx)
+        outcome = await self._actor.act(ctx)
         await self._delete_old_revisions(ctx)
         return outcome
 
-    async def _act_and_report(self, ctx: ReconcileContext) -> Outcome:
-        """Act, and report a refusal in the status."""
-        memory, action = ctx.memory, ctx.action
-        try:
-            outcome = await self._act(ctx)
-        except (ForeignObject, ClaimNotUsable) as taken:
-            return await self._draw_another_name(ctx, taken)
-        except (TooManyRequests, ServerFault) as refusal:
-            failure = await self._find_blocking_budget(ctx, refusal)
-            if failure is None:
-                raise
-            await ctx.report(failure)
-            return Outcome(requeue_after=_BLOCKED_SECONDS)
-        except _REFUSALS as refusal:
-            text = f"{action.message}, but the API server refused it: {refusal.message}"
-            await ctx.report(ActionFailure("Refused", text))
-            raise
-        if memory.failure is not None:
-            memory.failure = None
-            await ctx.write_status()
-        return outcome
-
-    async def _act(self, ctx: ReconcileContext) -> Outcome:
-        cluster, action = ctx.cluster, ctx.action
-        pod, claim = action.pod, action.claim
-        match action.act:
-            case Act.CREATE:
-                draw = ctx.records.draws[-1]
-                await self._create_replica(ctx, draw)
-                action = dataclasses.replace(action, message=f"replica {draw.replica}: {action.message}")
-            case Act.MAKE if action.draw is not None:
-                await self._create_replica(ctx, action.draw)
-            case Act.UPDATE | Act.REMOVE | Act.REPLACE if pod is not None:
-                return await self._remove(ctx, pod)
-            case Act.ADOPT if pod is not None:
-                await self._writer.own(cluster, desired.PODS, pod.key, pod.uid)
-            case Act.REPAIR_CLAIMS:
-                await self._writer.make_claims(cluster, action.group)
-            case Act.SET_ASIDE:
-                await self._set_aside(ctx, action.message)
-            case Act.INVESTIGATE:
-                return await self._investigate(ctx)
-            case Act.OWN_CLAIM | Act.DISOWN_CLAIM if claim is not None:
-                owned = action.act is Act.OWN_CLAIM
-                await self._writer.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
-            case Act.DELETE_CLAIM if claim is not None:
-                await self._writer.delete(desired.CLAIMS, claim)
-            case Act.EXPAND_CLAIM if claim is not None:
-                if not await self._expand(ctx, claim):
-                    return Outcome(requeue_after=0.0)
-            case _:
-                # Only the records changed, which are written already; or the controller waits.
-                again = action.act in (Act.FORGET, Act.REGROUP)
-                return Outcome(requeue_after=0.0 if again else action.after)
-        ctx.announce(action)
-        # Most actions change an object, which requeues the key; the expansion of a claim may not.
-        return Outcome(requeue_after=0.0 if action.act is Act.EXPAND_CLAIM else None)
-
-    async def _remove(self, ctx: ReconcileContext, pod: Pod) -> Outcome:
-        """Remove a pod, unless it was to be deleted as unready and has become ready."""
-        ctx.memory.uncertain = True  # until the server has responded
-        removed = await self._writer.remove_pod(pod, voluntary=ctx.action.voluntary)
-        ctx.memory.uncertain = False
-        if not removed:
-            return Outcome(requeue_after=plan.POLL)
-        ctx.memory.leaving[pod.uid] = self._clock.monotonic()
-        ctx.announce(ctx.action)
-        return Outcome()
-
-    async def _create_replica(self, ctx: ReconcileContext, draw: Draw) -> None:
-        """Create the claims, then the pod: a pod must never start with an incomplete group of claims."""
-        cluster = ctx.cluster
-        if draw.group:
-            await self._writer.make_claims(cluster, draw.group)
-        revision = plan.revision_for(ctx.observed, draw.replica)
-        template = desired.template(cluster)
-        if revision != ctx.observed.update_revision:
-            template = await self._writer.template_of(cluster, revision)
-        await self._writer.make_pod(cluster, draw, revision, template)
-
-    async def _draw_another_name(self, ctx: ReconcileContext, taken: Exception) -> Outcome:
-        """Draw another name: a foreign object has this one, or its claims are being deleted."""
-        draw = ctx.action.draw or (ctx.records.draws[-1] if ctx.records.draws else None)
-        if draw is None or ctx.action.act not in (Act.CREATE, Act.MAKE):
-            await ctx.report(ActionFailure("NameTaken", str(taken), blocked=True))
-            return Outcome(requeue_after=_BLOCKED_SECONDS)
-        others = tuple(each for each in ctx.records.draws if each != draw)
-        if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
-            others = (*others, Draw(draw.replica, draw_suffix(ctx.observed)))
-        ctx.records = Records(others, ctx.records.retiring, ctx.records.setbacks)
-        await ctx.write_status()
-        return Outcome(requeue_after=0.0)
-
-    async def _set_aside(self, ctx: ReconcileContext, why: str) -> None:
-        claims = [claim for claim in ctx.observed.claims if claim.group == ctx.action.group]
-        await self._writer.set_aside(ctx.cluster, claims, why[:1024])
-
-    async def _investigate(self, ctx: ReconcileContext) -> Outcome:
-        """Set the claims of an unschedulable pod aside if its volumes are the cause."""
-        pod, looked, clock = ctx.action.pod, ctx.memory.volumes_looked_at, self._clock
-        again = ctx.action.after or 0.0
-        if pod is None:
-            return Outcome(requeue_after=again)
-        wait = looked.get(pod.uid, -again) + again - clock.monotonic()
-        if wait > 0:
-            return Outcome(requeue_after=wait)
-        looked.clear()
-        looked[pod.uid] = clock.monotonic()
-        claims = [claim for claim in ctx.observed.claims if claim.group == ctx.action.group]
-        if ctx.action.reason == plan.UNBOUND:
-            why = await self._reader.never_bound(claims)
-        else:
-            why = await self._reader.lost_volume(claims, ctx.observed.now)
-        if not why:
-            return Outcome(requeue_after=again)
-        await self._set_aside(ctx, why)
-        ctx.announce(dataclasses.replace(ctx.action, act=Act.SET_ASIDE, message=why))
-        return Outcome()
-
-    async def _expand(self, ctx: ReconcileContext, claim: Claim) -> bool:
-        size = ctx.observed.spec.sizes[claim.template]
-        try:
-            await self._writer.expand(ctx.cluster, claim, size)
-        except (Forbidden, Invalid) as refusal:
-            again = self._clock.now().timestamp() + plan.REFUSED_FOR
-            ctx.memory.refused[claim.name] = ExpansionRefusal(refusal.message, again)
-            return False
-        ctx.memory.refused.pop(claim.name, None)
-        return True
-
-    async def _find_blocking_budget(
-        self, ctx: ReconcileContext, refusal: TooManyRequests | ServerFault
-    ) -> ActionFailure | None:
-        """Return which disruption budget refuses an eviction; None if the cause is another."""
-        pod = ctx.action.pod
-        held = any(cause.reason == _BUDGET_CAUSE for cause in refusal.causes)
-        if pod is None or not ctx.action.voluntary or (isinstance(refusal, TooManyRequests) and not held):
-            return None
-        names = await self._reader.budgets(pod)
-        if isinstance(refusal, ServerFault) and len(names) < 2:
-            return None  # the server itself fails
-        budgets = f"PodDisruptionBudget {' and '.join(names)}" if names else refusal.message
-        step = (
-            "wait until more pods are healthy, or allow more disruptions in the budget"
-            if held
-            else "a pod may be covered by only one budget: change the selector of one of them"
-        )
-        text = f"{ctx.action.message}; {budgets} prevents the eviction of pod {pod.name}: {step}"
-        return ActionFailure("DisruptionBudget", text, blocked=True)
+    async def _look_at_volumes(
+        self, observed: Observed, requests: Iterable[volumes.LookRequest], memory: Memory
+    ) -> Observed:
+        """Return the observed state with the looks at volumes that still matter."""
+        for request in requests:
+            look = await self._reader.look_at_volumes(request, observed.now)
+            memory.looks[request.group.name] = look
+        needed = {request.group.name for request in volumes.groups_to_look_at(observed)}
+        memory.looks = {group: look for group, look in memory.looks.items() if group in needed}
+        return dataclasses.replace(observed, looks=dict(memory.looks))
 
     def _memory(self, cluster: StatefulCluster) -> Memory:
         memory = self._memories.setdefault(cluster.key, Memory())
@@ -323,7 +186,9 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             others |= {pod.key: pod for pod in users if pod.owner_uid != cluster.metadata.uid}
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._clock.now().timestamp()
-        return observe(cluster, revision, (*own, *others.values()), claims, known, now, dict(memory.refused))
+        everyone = (*own, *others.values())
+        refused, looks = dict(memory.refused), dict(memory.looks)
+        return observe(cluster, revision, everyone, claims, known, now, refused, looks)
 
     async def _revision(self, cluster: StatefulCluster) -> tuple[str, int]:
         """Return the revision of the template, created if it is new, and the count of name collisions."""

@@ -9,7 +9,8 @@ from quintet.apis.meta import Object, ObjectKey, Resource, Struct
 from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
 from quintet.controllers.statefulcluster.decide import views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
-from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, parse_time
+from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, VolumeLook
+from quintet.controllers.statefulcluster.decide.volumes import LookRequest
 from quintet.kube.client import Client
 from quintet.kube.errors import Forbidden, NotFound
 
@@ -18,8 +19,7 @@ NODES = Resource("", "v1", "Node", "nodes", False)
 CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", False)
 BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
-DEAD_AFTER = 300.0
-"""Seconds without a ready node status after which the node counts as lost."""
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class _Term(Struct, frozen=True):
@@ -48,7 +48,6 @@ class VolumeView(Object, frozen=True):
 class _NodeCondition(Struct, frozen=True):
     type: str = ""
     status: str = ""
-    last_transition_time: str | None = None
 
 
 class _NodeStatus(Struct, frozen=True):
@@ -112,49 +111,56 @@ class LiveReader:
             if budget.spec.selector is not None and matches(budget.spec.selector, pod.labels)
         ]
 
-    async def lost_volume(self, claims: Iterable[Claim], now: float) -> str:
-        """Return why no live node can reach a volume; empty if one can, or if that is unknown."""
-        for claim in claims:
-            if not claim.volume:
-                continue
-            try:
-                key = ObjectKey("", claim.volume)
-                volume = await self._client.get(VOLUMES, key, VolumeView)
-            except NotFound:
-                return f"volume {claim.volume} of claim {claim.name} is gone"
-            except Forbidden:
-                continue
-            terms = volume.spec.node_affinity.required.node_selector_terms
-            if terms and not await self._any_alive(terms, now):
-                return f"volume {claim.volume} of claim {claim.name} is bound to nodes that no longer exist"
-        return ""
-
-    async def never_bound(self, claims: Iterable[Claim]) -> str:
-        """Return why a claim has no volume; empty if it only waits for its pod to be scheduled."""
-        for claim in claims:
+    async def look_at_volumes(self, request: LookRequest, now: float) -> VolumeLook:
+        """Return why the volumes of a group cannot be used; `why` is empty if that is unknown."""
+        for claim in request.group.claims:
+            look = VolumeLook(now)
             if claim.volume:
-                continue
-            try:
-                found = await self._client.get(CLASSES, ObjectKey("", claim.storage_class), ClassView)
-            except (NotFound, Forbidden):
-                found = ClassView()
-            if found.volume_binding_mode == "Immediate" or claim.node:
-                return f"claim {claim.name} of storage class {claim.storage_class or 'none'} has no volume"
+                look = await self._look_at_volume(claim, now)
+            elif request.expects_volumes:
+                look = VolumeLook(now, await self._never_bound(claim))
+            if look.why:
+                return look
+        return VolumeLook(now)
+
+    async def _look_at_volume(self, claim: Claim, now: float) -> VolumeLook:
+        try:
+            volume = await self._client.get(VOLUMES, ObjectKey("", claim.volume), VolumeView)
+        except NotFound:
+            return VolumeLook(now, f"volume {claim.volume} of claim {claim.name} is gone")
+        except Forbidden:
+            return VolumeLook(now)
+        terms = volume.spec.node_affinity.required.node_selector_terms
+        found = [await self._find_nodes(term) for term in terms]
+        if not terms or any(nodes is None or any(map(_alive, nodes)) for nodes in found):
+            return VolumeLook(now)
+        if not any(found) and not all(map(_names_nodes, terms)):
+            why = f"no node has the labels that volume {claim.volume} of claim {claim.name} requires"
+            return VolumeLook(now, why, may_return=True)
+        state = "are not ready" if any(found) else "do not exist"
+        why = f"the nodes of volume {claim.volume} of claim {claim.name} {state}"
+        return VolumeLook(now, why)
+
+    async def _never_bound(self, claim: Claim) -> str:
+        """Return why a claim has no volume; empty if it only waits for its pod to be scheduled."""
+        try:
+            found = await self._client.get(CLASSES, ObjectKey("", claim.storage_class), ClassView)
+        except (NotFound, Forbidden):
+            found = ClassView()
+        if found.volume_binding_mode == "Immediate" or claim.node:
+            return f"claim {claim.name} of storage class {claim.storage_class or 'none'} has no volume"
         return ""
 
-    async def _any_alive(self, terms: tuple[_Term, ...], now: float) -> bool:
-        for term in terms:
-            labels = _as_labels(term)
-            fields = ",".join(f"{each.key}={value}" for each in term.match_fields for value in each.values)
-            if labels is None or any(each.operator != "In" for each in term.match_fields):
-                return True  # cannot be queried: assume that such a node exists
-            try:
-                nodes = await self._list(NODES, "", labels, NodeView, fields=fields)
-            except Forbidden:
-                return True
-            if any(_alive(node, now) for node in nodes):
-                return True
-        return False
+    async def _find_nodes(self, term: _Term) -> list[NodeView] | None:
+        """Return the nodes that a term selects; None if that cannot be found out."""
+        labels = _as_labels(term)
+        fields = ",".join(f"{each.key}={value}" for each in term.match_fields for value in each.values)
+        if labels is None or any(each.operator != "In" for each in term.match_fields):
+            return None
+        try:
+            return await self._list(NODES, "", labels, NodeView, fields=fields)
+        except Forbidden:
+            return None
 
     async def _list(
         self, resource: Resource, namespace: str, labels: str, kind: type[views.V], *, fields: str = ""
@@ -174,8 +180,11 @@ def _as_labels(term: _Term) -> str | None:
     return None if None in parts else ",".join(filter(None, parts))
 
 
-def _alive(node: NodeView, now: float) -> bool:
+def _names_nodes(term: _Term) -> bool:
+    """Return whether a term selects nodes by name, and not a zone or pool that can get new ones."""
+    return bool(term.match_fields) or any(each.key == _HOSTNAME for each in term.match_expressions)
+
+
+def _alive(node: NodeView) -> bool:
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
-    if ready is None or ready.status == "True":
-        return True
-    return now < parse_time(ready.last_transition_time) + DEAD_AFTER
+    return ready is None or ready.status == "True"

@@ -7,7 +7,7 @@ owner counts as created.
 from typing import Any, TypeVar
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
-from quintet.apis.statefulcluster import UNUSABLE, Draw, StatefulCluster
+from quintet.apis.statefulcluster import UNUSABLE, UNUSABLE_UNTIL, Draw, StatefulCluster
 from quintet.controllers.statefulcluster.decide import desired, views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS, REVISIONS
 from quintet.controllers.statefulcluster.decide.observed import BOUND, Claim, Pod, Revision
@@ -151,9 +151,17 @@ class ReplicaWriter:
         keeps all others unmarked.
         """
         for claim in sorted(claims, key=lambda claim: claim.phase == BOUND):
-            metadata: JsonObject = {"uid": claim.uid, "annotations": {UNUSABLE: why}}
+            marks = {UNUSABLE: why, UNUSABLE_UNTIL: "Reachable"}
+            metadata: JsonObject = {"uid": claim.uid, "annotations": marks}
             if claim.phase != BOUND:
                 metadata["resourceVersion"] = str(claim.version)
+            await self._patch(cluster, CLAIMS, claim.key, {"metadata": metadata})
+
+    async def use_again(self, cluster: StatefulCluster, claims: list[Claim]) -> None:
+        """Remove the annotations that `set_aside` made."""
+        for claim in claims:
+            marks = {UNUSABLE: None, UNUSABLE_UNTIL: None}
+            metadata = {"uid": claim.uid, "resourceVersion": str(claim.version), "annotations": marks}
             await self._patch(cluster, CLAIMS, claim.key, {"metadata": metadata})
 
     async def _create(

@@ -23,7 +23,7 @@ class Act(StrEnum):
     DELETE_CLAIM = "DeleteClaim"
     REPAIR_CLAIMS = "RepairClaims"
     SET_ASIDE = "SetClaimsAside"
-    INVESTIGATE = "LookAtVolumes"
+    USE_AGAIN = "UseClaimsAgain"
     REMOVE = "RemovePod"
     REPLACE = "ReplacePod"
     UPDATE = "UpdatePod"
@@ -33,6 +33,9 @@ class Act(StrEnum):
     CREATE = "CreateReplica"
     WAIT = "Wait"
     NOTHING = "Nothing"
+
+
+_DESTRUCTIVE = (Act.REMOVE, Act.REPLACE, Act.UPDATE, Act.DELETE_CLAIM, Act.FORGET, Act.SET_ASIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +78,8 @@ class Action:
 
     @property
     def destroys(self) -> bool:
-        """Whether the action deletes something, so that cached data is not enough to decide on it."""
-        return self.act in (Act.REMOVE, Act.REPLACE, Act.UPDATE, Act.DELETE_CLAIM, Act.FORGET)
+        """Whether the action removes something, so that cached data is not enough to decide on it."""
+        return self.act in _DESTRUCTIVE
 
 
 @dataclass(frozen=True, slots=True)

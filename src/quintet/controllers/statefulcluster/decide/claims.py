@@ -36,13 +36,13 @@ class ClaimGroup:
 
     @property
     def unusable(self) -> str:
-        """Why no pod can use the group, or an empty string."""
-        for claim in self.claims:
-            if claim.unusable:
-                return claim.unusable
-            if claim.phase == LOST:
-                return f"the volume of {claim.name} is lost"
-        return ""
+        """Why the group is set aside, or an empty string."""
+        return next((claim.unusable for claim in self.claims if claim.unusable), "")
+
+    @property
+    def lost(self) -> bool:
+        """Whether the volume of a claim is lost."""
+        return any(claim.phase == LOST for claim in self.claims)
 
     def missing(self, templates: Iterable[str]) -> tuple[str, ...]:
         """Return the names of the claim templates for which the group has no claim."""
@@ -74,17 +74,18 @@ def group_users(observed: Observed) -> dict[str, str]:
 
 
 def free_groups(observed: Observed) -> list[ClaimGroup]:
-    """Return the groups that a new replica can adopt, most recently used first."""
+    """Return the groups that a new replica can adopt: those with data first, the last released first."""
     used = group_users(observed)
     found = [
         group
         for group in groups_by_name(observed.claims).values()
-        if group.name and group.name not in used and not group.deleting and not group.unusable
+        if group.name and group.name not in used and not (group.deleting or group.unusable or group.lost)
     ]
     templates = observed.spec.templates
     return sorted(
         found,
         key=lambda group: (
+            group.name in observed.empty,
             len(group.missing(templates)),
             -observed.freed.get(group.name, group.created_at),
             group.name,

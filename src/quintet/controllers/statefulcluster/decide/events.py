@@ -15,6 +15,7 @@ _REASONS = {
     Act.DELETE_CLAIM: (NORMAL, "ClaimDeleted"),
     Act.REPAIR_CLAIMS: (WARNING, "ClaimsRepaired"),
     Act.SET_ASIDE: (WARNING, "ClaimsSetAside"),
+    Act.USE_AGAIN: (NORMAL, "ClaimsUsedAgain"),
     Act.REMOVE: (NORMAL, "PodRemoved"),
     Act.REPLACE: (WARNING, "PodReplaced"),
     Act.UPDATE: (NORMAL, "PodUpdated"),

@@ -14,7 +14,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
 )
 
 MAX_SETBACKS = 5
-"""Replacements of unhealthy pods of one revision before the controller stops replacing them."""
+"""Replacements of unhealthy pods of one revision, for each replica, before the controller stops."""
 SETBACKS_EXPIRE_AFTER = 600.0
 """Seconds of full availability after which earlier replacements no longer count."""
 _FIRST_WAIT, _LONGEST_WAIT = 10.0, 300.0
@@ -50,23 +50,27 @@ def unhealthy_at(observed: Observed, pod: Pod) -> float:
     return not_ready_since(pod) + grace if pod.started else float("inf")
 
 
-def may_remove_at(setback: Setback) -> float:
-    """Return when the next unhealthy pod of a revision may be removed."""
-    if setback.count == 0:
+def may_remove_at(observed: Observed, setback: Setback) -> float:
+    """Return when the next unhealthy pod of a revision may be removed.
+
+    There is a delay when each replica may have been replaced once, and it doubles with each further round.
+    """
+    rounds = setback.count // max(1, observed.spec.replicas)
+    if rounds == 0:
         return 0.0
-    return parse_time(setback.last) + min(_FIRST_WAIT * 2.0 ** (setback.count - 1), _LONGEST_WAIT)
+    return parse_time(setback.last) + min(_FIRST_WAIT * 2.0 ** (rounds - 1), _LONGEST_WAIT)
 
 
-def is_abandoned(setback: Setback) -> bool:
+def is_abandoned(observed: Observed, setback: Setback) -> bool:
     """Return whether unhealthy pods of this revision are no longer replaced."""
-    return setback.count >= MAX_SETBACKS
+    return setback.count >= MAX_SETBACKS * max(1, observed.spec.replicas)
 
 
 def abandoned_message(observed: Observed) -> str:
     """Return the message about an unhealthy pod that is no longer replaced; empty if there is none."""
     for pod in observed.active:
         setback, wrong = observed.setback(pod.revision), unhealthy_reason(observed, pod)
-        if wrong and is_abandoned(setback):
+        if wrong and is_abandoned(observed, setback):
             return abandoned_text(f"pod {pod.name} is unhealthy: {wrong}", setback)
     return ""
 

@@ -1,11 +1,19 @@
 """Claim entries of the status: every claim, its state, and its next step."""
 
+from collections.abc import Iterable
+
 from quintet.apis.statefulcluster import Claim as Line
 from quintet.apis.statefulcluster import ClaimState, StatefulCluster
 from quintet.apis.text import truncate
-from quintet.controllers.statefulcluster.decide import claims
+from quintet.controllers.statefulcluster.decide import claims, dataloss
 from quintet.controllers.statefulcluster.decide.actions import Records
-from quintet.controllers.statefulcluster.decide.observed import LOST, Claim, Observed, format_time
+from quintet.controllers.statefulcluster.decide.observed import (
+    Claim,
+    Observed,
+    Pod,
+    format_time,
+    parse_time,
+)
 
 _LONGEST_STEP = 512
 
@@ -14,32 +22,92 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
     """Return one entry per claim; those in use come first."""
     used = claims.group_users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
     before = {line.name: line for line in cluster.status.claims}
+    lost = _find_lost(observed)
     lines = []
     for claim in observed.claims:
-        known = before.get(claim.name)
+        known = before.get(claim.name, Line(claim.name, ClaimState.FREE))
         user = used.get(claim.group, "")
-        state = _state(claim, user)
+        state = _state(claim, user, claim.group in lost)
         lines.append(
             Line(
                 name=claim.name,
                 state=state,
                 template=claim.template,
                 group=claim.group,
-                replica=user or (known.replica if known is not None else ""),
+                replica=user or known.replica,
                 since=known.since
-                if known is not None and known.state is state
-                else format_time(observed.now),
+                if known.since and known.state is state
+                else format_time(lost.get(claim.group, observed.now)),
+                released="" if user else format_time(observed.freed.get(claim.group, observed.now)),
+                empty=claim.group in observed.empty,
                 next_step=truncate(_next_step(observed, records, claim, state), _LONGEST_STEP),
             )
         )
     return tuple(sorted(lines, key=lambda line: (line.state is not ClaimState.IN_USE, line.name)))
 
 
-def _state(claim: Claim, user: str) -> ClaimState:
+def find_released(cluster: StatefulCluster, mine: Iterable[Claim], now: float) -> dict[str, float]:
+    """Return when each group was released; one that the status shows in use was released just now."""
+    lines = {line.name: line for line in cluster.status.claims}
+    released = dict[str, float]()
+    for claim in mine:
+        line = lines.get(claim.name)
+        if line is None:
+            at = claim.created
+        elif line.released:
+            at = parse_time(line.released)
+        else:
+            at = parse_time(line.since) if line.state is ClaimState.FREE else now
+        released[claim.group] = at
+    return released
+
+
+def find_lost_since(cluster: StatefulCluster) -> dict[str, float]:
+    """Return since when the status has reported groups as unreachable."""
+    lines = cluster.status.claims
+    return {line.group: parse_time(line.since) for line in lines if line.state is ClaimState.UNREACHABLE}
+
+
+def find_empty(cluster: StatefulCluster, pods: Iterable[Pod], mine: Iterable[Claim]) -> frozenset[str]:
+    """Return the groups with which no replica has been ready.
+
+    Claims that the status does not list yet are new if they have the name of their replica; the content of
+    any others is unknown, which counts as data.
+    """
+    lines = {line.name: line for line in cluster.status.claims}
+    used = {pod.group for pod in pods if pod.has_been_ready}
+    new = {draw.group for draw in cluster.status.draws if draw.replica.endswith(f"-{draw.group}")}
+    new |= {pod.group for pod in pods if pod.name.endswith(f"-{pod.group}")}
+    empty, filled = set[str](), set[str]()
+    for claim in mine:
+        line = lines.get(claim.name)
+        is_empty = line.empty if line is not None else claim.group in new
+        (empty if is_empty else filled).add(claim.group)
+    return frozenset(empty - filled - used)
+
+
+def _find_lost(observed: Observed) -> dict[str, float]:
+    """Return since when the groups that are in use cannot be reached.
+
+    A group stays unreachable until a look shows the contrary: a new process has not looked yet.
+    """
+    groups = claims.groups_by_name(observed.claims)
+    found = {name: dataloss.find_loss(observed, group) for name, group in groups.items() if not group.unbound}
+    lost = {name: loss.since for name, loss in found.items() if loss is not None}
+    waiting = {pod.group for pod in observed.active if pod.unscheduled}
+    for name, since in observed.lost_since.items():
+        if name in waiting and name not in observed.looks:
+            lost.setdefault(name, since)
+    return lost
+
+
+def _state(claim: Claim, user: str, is_lost: bool) -> ClaimState:
     if claim.deleting:
         return ClaimState.TERMINATING
-    if claim.unusable or claim.phase == LOST:
+    if claim.unusable:
         return ClaimState.UNUSABLE
+    if is_lost:
+        return ClaimState.UNREACHABLE
     if is_resizing(claim):
         return ClaimState.RESIZING
     return ClaimState.IN_USE if user else ClaimState.FREE
@@ -57,11 +125,13 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
         case ClaimState.TERMINATING:
             return "deleted as soon as no pod uses it"
         case ClaimState.UNUSABLE:
-            why = claim.unusable or "its volume is lost"
+            again = "It is used again when its volume can be reached. " if claim.until_reachable else ""
             return (
-                f"set aside: {why}. Delete it if its data is not needed, or remove the annotation "
-                "enge.me/unusable to use it again"
+                f"set aside: {claim.unusable}. {again}Delete it if its data is not needed, or remove the "
+                "annotation enge.me/unusable to use it again"
             )
+        case ClaimState.UNREACHABLE:
+            return "its replica waits for its volume; see the condition Blocked"
         case ClaimState.RESIZING:
             return f"its volume grows from {claim.capacity or 'nothing'} to {claim.requested}"
         case ClaimState.IN_USE:

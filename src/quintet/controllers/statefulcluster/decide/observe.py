@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from quintet.apis.labels import matches
 from quintet.apis.statefulcluster import (
     REPLICA_LABEL,
-    ClaimState,
     PodManagement,
     Retention,
     StatefulCluster,
     Update,
 )
-from quintet.controllers.statefulcluster.decide import desired, revisions
+from quintet.controllers.statefulcluster.decide import desired, ledger, revisions
 from quintet.controllers.statefulcluster.decide.observed import (
     Claim,
+    DataLossRule,
     DesiredState,
     ExpansionRefusal,
     Observed,
     Pod,
     Revision,
-    parse_time,
+    VolumeLook,
 )
 
 
@@ -32,6 +32,7 @@ def observe(
     known: Iterable[Revision],
     now: float,
     refused: dict[str, ExpansionRefusal] | None = None,
+    looks: dict[str, VolumeLook] | None = None,
 ) -> Observed:
     """Return the observed state: which pods, claims and revisions concern the cluster, and how."""
     own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
@@ -60,7 +61,11 @@ def observe(
         draws=status.draws,
         retiring=status.retiring,
         setbacks=status.setbacks,
-        freed=_freed_at(cluster, mine, now),
+        freed=ledger.find_released(cluster, mine, now),
+        lost_since=ledger.find_lost_since(cluster),
+        empty=ledger.find_empty(cluster, own, mine),
+        consent=frozenset(uid.strip() for uid in cluster.give_up_claims.split(",") if uid.strip()),
+        looks=looks or {},
         held=held,
         refused=refused or {},
     )
@@ -84,6 +89,7 @@ def desired_state(cluster: StatefulCluster) -> DesiredState:
         delete_when_scaled=retention.when_scaled is Retention.DELETE,
         delete_with_cluster=retention.when_deleted is Retention.DELETE,
         sizes=desired.wanted_sizes(cluster),
+        data_loss=DataLossRule.of(spec.cluster.data_loss),
     )
 
 
@@ -105,19 +111,6 @@ def _is_orphan(cluster: StatefulCluster, pod: Pod) -> bool:
     """Return whether a pod is a former replica of a cluster of this name that has no controller now."""
     ours = pod.labels.get(REPLICA_LABEL) == pod.name and pod.name.startswith(f"{cluster.metadata.name}-")
     return ours and not pod.owner_uid and not pod.leaving
-
-
-def _freed_at(cluster: StatefulCluster, claims: tuple[Claim, ...], now: float) -> dict[str, float]:
-    """Return when each group became free; a group that the status shows in use became free just now."""
-    freed: dict[str, float] = {}
-    ledger = {line.name: line for line in cluster.status.claims}
-    for claim in claims:
-        line = ledger.get(claim.name)
-        if line is None:
-            freed[claim.group] = claim.created
-        else:
-            freed[claim.group] = parse_time(line.since) if line.state is ClaimState.FREE else now
-    return freed
 
 
 def _age(pod: Pod) -> tuple[float, str]:

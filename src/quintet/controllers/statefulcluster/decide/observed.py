@@ -9,11 +9,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from quintet.apis.duration import parse_seconds
 from quintet.apis.meta import ObjectKey, Struct
-from quintet.apis.statefulcluster import Draw, Setback
+from quintet.apis.statefulcluster import DataLoss, DataLossPolicy, Draw, Setback
 
 PENDING = "Pending"
 BOUND, LOST = "Bound", "Lost"
+SHORTEST_LOSS = 60.0
+"""Shortest time in seconds after which the policy After gives up claims."""
 # Seconds between the acceptance of a pod and its first Ready condition: both have the precision of a second.
 _ACCEPTANCE = 1.0
 
@@ -90,6 +93,8 @@ class Claim(Struct, frozen=True):
     deleting: bool = False
     unusable: str = ""
     """Value of the annotation that marks the claim as unusable."""
+    until_reachable: bool = False
+    """Whether the controller marked it, and uses it again when its volume can be reached."""
     owners: tuple[str, ...] = ()
     """Uids of the owners."""
 
@@ -123,6 +128,32 @@ class ExpansionRefusal:
     again: float
 
 
+@dataclass(frozen=True, slots=True)
+class VolumeLook:
+    """What a look at the volumes of a claim group showed."""
+
+    at: float
+    why: str = ""
+    """Why they cannot be used; empty if nothing is known against them."""
+    may_return: bool = False
+    """Whether new nodes could reach them: no node has the labels of their zone or pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataLossRule:
+    """`spec.cluster.dataLoss` with the time in seconds."""
+
+    policy: DataLossPolicy
+    after: float
+    min_data_replicas: int | str
+
+    @staticmethod
+    def of(given: DataLoss) -> "DataLossRule":
+        """Return the rule of a spec."""
+        after = max(SHORTEST_LOSS, parse_seconds(given.after) or 0.0)
+        return DataLossRule(given.policy, after, given.min_data_replicas)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
     """The spec in the form that the plan uses."""
@@ -141,6 +172,7 @@ class DesiredState:
     delete_with_cluster: bool = False
     sizes: dict[str, str] = field(default_factory=dict)
     """Storage request of each claim template."""
+    data_loss: DataLossRule = field(default_factory=lambda: DataLossRule.of(DataLoss()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +200,14 @@ class Observed:
     setbacks: tuple[Setback, ...] = ()
     freed: dict[str, float] = field(default_factory=dict)
     """When each free group was last released."""
+    lost_since: dict[str, float] = field(default_factory=dict)
+    """Since when the status has reported a group as unreachable."""
+    empty: frozenset[str] = frozenset()
+    """Groups with which no replica has been ready yet."""
+    consent: frozenset[str] = frozenset()
+    """Uids of claims whose data a user allows to give up."""
+    looks: dict[str, VolumeLook] = field(default_factory=dict)
+    """The last look at the volumes of groups, by group."""
     held: dict[str, str] = field(default_factory=dict)
     """Pod that mounts claims of each group, whoever owns the pod."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from quintet.controllers.statefulcluster.decide import claims, health, progress
+from quintet.controllers.statefulcluster.decide import claims, health, progress, volumes
 from quintet.controllers.statefulcluster.decide.actions import Act, Action
 from quintet.controllers.statefulcluster.decide.observed import PENDING, Observed, Pod
 
@@ -17,14 +17,8 @@ POLL: Final = 5.0
 """Seconds between two reconciliations while a pod is pending."""
 NEWSWORTHY: Final = 10.0
 """Seconds after which the status says why a pod is pending."""
-UNSCHEDULED_FOR: Final = 60.0
-"""Seconds without a node after which the volumes of a pod are checked."""
-UNBOUND_FOR: Final = 300.0
-"""Seconds without a volume after which a claim is set aside."""
 REFUSED_FOR: Final = 300.0
 """Seconds until a refused claim expansion is retried."""
-_LOOK_AT_VOLUMES_EVERY: Final = 30.0
-UNBOUND: Final = "ClaimUnbound"
 
 Check = Callable[[Observed], Action | None]
 
@@ -32,7 +26,8 @@ Check = Callable[[Observed], Action | None]
 def plan(observed: Observed) -> Action:
     """Return the next action, which may be to wait or to do nothing."""
     action = _next(observed)
-    due = progress.seconds_until(observed, claims.next_expansion_at(observed))
+    later = (claims.next_expansion_at(observed), volumes.next_look_at(observed))
+    due = progress.seconds_until(observed, min((each for each in later if each is not None), default=None))
     if due is None or action.act not in (Act.WAIT, Act.NOTHING):
         return action
     return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
@@ -111,14 +106,11 @@ def repair_claims(observed: Observed) -> Action | None:
     """Repair the claims of a pod that cannot start because of them, or remove the pod to give it others."""
     if progress.waits_for_leaving(observed):
         return None
-    for pod in _pending(observed):
+    for pod in volumes.pending_pods(observed):
         group = claims.group_of(observed, pod.group)
         if group.deleting:
             text = f"pod {pod.name} waits for claim {group.deleting}, which is being deleted"
             return Action(act=Act.REMOVE, reason="ClaimTerminating", message=text, pod=pod)
-        if group.unusable and not _set_aside(observed, pod):
-            text = f"claims {group.name}: {group.unusable}"
-            return Action(act=Act.SET_ASIDE, reason="ClaimLost", message=text, group=group.name)
         if group.unusable:
             text = f"pod {pod.name} cannot start with its claims: {group.unusable}"
             return Action(act=Act.REMOVE, reason="ClaimsUnusable", message=text, pod=pod)
@@ -151,31 +143,16 @@ def replace_unhealthy(observed: Observed) -> Action | None:
     """Replace an unhealthy pod, with growing delays, until the limit is reached."""
     if progress.waits_for_leaving(observed):
         return None
-    waiting = None
     for pod in observed.active:
-        unhealthy_reason = health.unhealthy_reason(observed, pod)
-        if not unhealthy_reason:
+        why, setback = health.unhealthy_reason(observed, pod), observed.setback(pod.revision)
+        if not why or not progress.may_remove_unhealthy(observed, pod):
             continue
-        if not progress.may_remove_unhealthy(observed, pod):
-            continue
-        setback = observed.setback(pod.revision)
-        text = f"pod {pod.name} is unhealthy: {unhealthy_reason}"
-        if health.is_abandoned(setback):
-            waiting = Action(
-                act=Act.WAIT, reason="GaveUp", message=health.abandoned_text(text, setback), pod=pod
-            )
-        elif observed.now < health.may_remove_at(setback):
-            waiting = waiting or Action(
-                act=Act.WAIT,
-                reason="BackOff",
-                message=f"{text}; its replacement is delayed, because {setback.count} were replaced before",
-                pod=pod,
-                after=progress.seconds_until(observed, health.may_remove_at(setback)),
-            )
-        else:
+        if not health.is_abandoned(observed, setback) and observed.now >= health.may_remove_at(
+            observed, setback
+        ):
+            text = f"pod {pod.name} is unhealthy: {why}"
             return Action(act=Act.REPLACE, reason="Unhealthy", message=text, pod=pod, counts=True)
-    # Under Parallel an unhealthy pod does not hold up the creation of others.
-    return None if progress.may_create_now(observed) else waiting
+    return None
 
 
 def update_outdated(observed: Observed) -> Action | None:
@@ -248,22 +225,15 @@ def wait_for_pending(observed: Observed) -> Action | None:
     """Wait for a pending pod; after a while check its volumes."""
     if progress.may_create_now(observed):
         return None
-    for pod in _pending(observed):
-        group = claims.group_of(observed, pod.group)
-        if group.unbound and observed.now >= pod.created + UNBOUND_FOR:
-            return _unbound(observed, pod, group)
-        if pod.unscheduled and group.claims and observed.now >= pod.created + UNSCHEDULED_FOR:
-            text = f"pod {pod.name} cannot be scheduled: {pod.why_pending}; {_describe(pod)}"
-            return Action(
-                act=Act.INVESTIGATE, reason="Unschedulable", message=text, pod=pod, group=pod.group,
-                after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
-            )  # fmt: skip
+    for pod in volumes.pending_pods(observed):
+        if (waiting := volumes.wait_for_volumes(observed, pod)) is not None:
+            return waiting
         # The reason changes often in the first seconds and is not worth reporting then.
         old_enough = observed.now >= pod.created + NEWSWORTHY
         why = f": {pod.why_pending}" if pod.why_pending and old_enough else ""
-        stuck = bool(pod.why_pending) and observed.now >= pod.created + UNSCHEDULED_FOR
+        stuck = bool(pod.why_pending) and observed.now >= pod.created + volumes.UNSCHEDULED_FOR
         if stuck:
-            why += f"; correct spec.template if it is wrong, or {_describe(pod)}"
+            why += f"; correct spec.template if it is wrong, or {volumes.describe_pod(pod)}"
         return Action(
             act=Act.WAIT, reason="PodPending", message=f"pod {pod.name} is pending{why}", pod=pod,
             after=POLL, blocked=stuck,
@@ -279,7 +249,7 @@ def wait_for_starting(observed: Observed) -> Action | None:
         if pod.ready and not observed.is_available(pod):
             text = f"pod {pod.name} has not been ready for minReadySeconds yet"
             due = pod.ready_since + observed.spec.min_ready
-        elif not pod.ready and pod.phase != PENDING:
+        elif pod.phase != PENDING and pod in progress.starting_pods(observed):
             text, due = f"pod {pod.name} is not ready yet", health.unhealthy_at(observed, pod)
         else:
             continue
@@ -291,6 +261,26 @@ def wait_for_starting(observed: Observed) -> Action | None:
             after=progress.seconds_until(observed, due),
         )
     return None
+
+
+def wait_for_unhealthy(observed: Observed) -> Action | None:
+    """Wait for an unhealthy pod that is replaced later, or never. Missing replicas are created before."""
+    waiting = None
+    for pod in observed.active:
+        if not (why := health.unhealthy_reason(observed, pod)):
+            continue
+        setback = observed.setback(pod.revision)
+        text = f"pod {pod.name} is unhealthy: {why}"
+        if health.is_abandoned(observed, setback):
+            text = health.abandoned_text(text, setback)
+            waiting = Action(act=Act.WAIT, reason="GaveUp", message=text, pod=pod)
+            continue
+        due = health.may_remove_at(observed, setback)
+        text += f"; its replacement is delayed, because {setback.count} were replaced before"
+        return Action(
+            act=Act.WAIT, reason="BackOff", message=text, pod=pod, after=progress.seconds_until(observed, due)
+        )
+    return waiting
 
 
 def scale_up(observed: Observed) -> Action | None:
@@ -315,7 +305,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     expand_claim,
     delete_retired_claim,
     scale_down,
+    volumes.use_claims_again,
     repair_claims,
+    volumes.give_up_claims,
+    volumes.return_to_data,
     replace_superseded,
     replace_unhealthy,
     update_outdated,
@@ -324,6 +317,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     wait_for_pending,
     wait_for_starting,
     scale_up,
+    wait_for_unhealthy,
 )
 
 
@@ -348,32 +342,3 @@ def revision_for(observed: Observed, replica: str) -> str:
 
 def _removal_order(pod: Pod) -> tuple[bool, int, float, str]:
     return pod.ready, pod.cost, -pod.created, pod.name
-
-
-def _pending(observed: Observed) -> list[Pod]:
-    return [pod for pod in observed.active if pod.phase == PENDING]
-
-
-def _set_aside(observed: Observed, pod: Pod) -> bool:
-    return any(claim.unusable for claim in observed.claims if claim.group == pod.group)
-
-
-def _unbound(observed: Observed, pod: Pod, group: claims.ClaimGroup) -> Action:
-    claim = group.unbound
-    tried = any(
-        other.unusable and other.unbound and other.name != group.name
-        for other in claims.groups_by_name(observed.claims).values()
-    )
-    text = f"claim {claim} of pod {pod.name} has had no volume for {UNBOUND_FOR:.0f} s"
-    if not tried:
-        # Only the StorageClass tells whether the claim waits for its pod to be scheduled.
-        return Action(
-            act=Act.INVESTIGATE, reason=UNBOUND, message=f"{text}; {_describe(pod)}", pod=pod,
-            group=group.name, after=_LOOK_AT_VOLUMES_EVERY, blocked=True,
-        )  # fmt: skip
-    step = f"other claims have none either: see kubectl describe pvc {claim} -n {pod.key.namespace}"
-    return Action(act=Act.WAIT, reason=UNBOUND, message=f"{text}; {step}", pod=pod, after=30.0, blocked=True)
-
-
-def _describe(pod: Pod) -> str:
-    return f"see kubectl describe pod {pod.name} -n {pod.key.namespace}"

@@ -35,13 +35,17 @@ def may_remove_unhealthy(observed: Observed, pod: Pod) -> bool:
     """
     if health.has_ended(pod):
         return True
-    starting = [
-        each
-        for each in observed.active
-        if not observed.is_available(each) and not health.unhealthy_reason(observed, each)
-    ]
     missing = max(0, observed.spec.replicas - len(observed.active))
-    return len(starting) + missing < observed.spec.max_unavailable
+    return len(starting_pods(observed)) + missing < observed.spec.max_unavailable
+
+
+def starting_pods(observed: Observed) -> list[Pod]:
+    """Return the pods that are not available and can become so without help."""
+    return [
+        pod
+        for pod in observed.active
+        if not observed.is_available(pod) and not health.unhealthy_reason(observed, pod)
+    ]
 
 
 def may_create_now(observed: Observed) -> bool:
@@ -57,9 +61,11 @@ def may_create_now(observed: Observed) -> bool:
 
 
 def has_room_to_create(observed: Observed) -> bool:
-    """Return whether maxUnavailable allows another replica to be created now."""
-    busy = len(observed.active) - len(observed.available) + len(observed.leaving)
-    return busy < observed.spec.max_unavailable
+    """Return whether maxUnavailable allows another replica to be created now.
+
+    An unhealthy pod does not hold up the others: it may stay as it is for ever.
+    """
+    return len(starting_pods(observed)) + len(observed.leaving) < observed.spec.max_unavailable
 
 
 def seconds_until(observed: Observed, due: float | None) -> float | None:

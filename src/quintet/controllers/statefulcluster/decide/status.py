@@ -8,7 +8,7 @@ from quintet.apis.meta import Condition
 from quintet.apis.statefulcluster import MOST_LISTED, PlannedAction, StatefulCluster, StatefulClusterStatus
 from quintet.apis.statefulcluster import ConditionType as Type
 from quintet.apis.text import truncate
-from quintet.controllers.statefulcluster.decide import health, plan
+from quintet.controllers.statefulcluster.decide import health, plan, volumes
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, Records
 from quintet.controllers.statefulcluster.decide.ledger import ledger
 from quintet.controllers.statefulcluster.decide.observed import Observed
@@ -146,7 +146,26 @@ def _degraded_condition(observed: Observed, failure: ActionFailure | None) -> Co
         return Condition(Type.DEGRADED, "True", "GaveUp", truncate(text, _LONGEST))
     if failure is not None and not failure.blocked:
         return Condition(Type.DEGRADED, "True", failure.reason, truncate(failure.message, _LONGEST))
+    if (condition := _data_condition(observed)) is not None:
+        return condition
     return Condition(Type.DEGRADED, "False", "AsExpected", "no replica has been given up")
+
+
+def _data_condition(observed: Observed) -> Condition | None:
+    """Return the condition Degraded while claims are set aside or cannot be reached."""
+    for pod in volumes.pending_pods(observed):
+        if (waiting := volumes.wait_for_volumes(observed, pod)) is not None:
+            reason, text = waiting.reason, waiting.message
+            if reason in (volumes.CONSENT, volumes.UNREACHABLE):
+                return Condition(Type.DEGRADED, "True", reason, truncate(text, _LONGEST))
+    aside = sorted({claim.name for claim in observed.claims if claim.unusable and not claim.deleting})
+    if not aside:
+        return None
+    text = (
+        f"claims {', '.join(aside)} are set aside and no replica uses their data; status.claims has the "
+        "causes: delete them if the data is not needed"
+    )
+    return Condition(Type.DEGRADED, "True", "DataSetAside", truncate(text, _LONGEST))
 
 
 def _blocked_condition(action: Action, failure: ActionFailure | None) -> Condition:

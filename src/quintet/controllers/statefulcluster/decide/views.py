@@ -12,6 +12,7 @@ from quintet.apis.statefulcluster import (
     STATEFULCLUSTERS,
     TEMPLATE_LABEL,
     UNUSABLE,
+    UNUSABLE_UNTIL,
 )
 from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide.desired import digest
@@ -168,6 +169,7 @@ def claim(view: ClaimView) -> Claim:
         created=parse_time(meta.creation_timestamp),
         deleting=meta.deleting,
         unusable=meta.annotations.get(UNUSABLE, ""),
+        until_reachable=UNUSABLE_UNTIL in meta.annotations,
         owners=tuple(reference.uid for reference in meta.owner_references),
     )
 
