@@ -1,7 +1,10 @@
 """The processes that set up namespaces never change those of the machine."""
 
 import os
+import platform
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -73,3 +76,33 @@ def test_node_sets_up_own_mounts_and_network(tmp_path, done):
         start("node", tmp_path, ["net:[1]", "mnt:[1]"])
     assert done == [(tmp_path, tmp_path / "nodes/1"), NETWORK]
     assert (tmp_path / namespace.READY).exists()
+
+
+def read_hardware_address(switch):
+    """Connect a new network namespace to the switch; return the MAC address of its link."""
+    code = (
+        "from quintet.local.node import namespace\n"
+        f"namespace.connect_to_switch(namespace.Network('192.0.2.11', {{}}, {switch.pid}, 'node-1'))\n"
+        "print(open('/sys/class/net/eth0/address').read())"
+    )
+    # /sys shows the network namespace in which it was mounted.
+    mount = 'mount -t sysfs sysfs /sys && exec "$@"'
+    command = ["unshare", "--net", "--mount", "sh", "-c", mount, "-", sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(platform.system() != "Linux" or os.geteuid() != 0, reason="network namespaces need root")
+def test_node_that_returns_has_the_same_hardware_address():
+    """With another one, its neighbours would send to the old one until their entries expire."""
+    code = (
+        "from quintet.local.node import namespace\n"
+        "namespace.create_switch(namespace.Network('192.0.2.1', {}))\n"
+        "print('ready', flush=True); input()"
+    )
+    command = ["unshare", "--net", sys.executable, "-P", "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as switch:
+        assert switch.stdout.readline() == "ready\n"
+        assert read_hardware_address(switch) == read_hardware_address(switch) == "02:00:c0:00:02:0b"
+        switch.communicate("\n")
