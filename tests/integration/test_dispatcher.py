@@ -198,6 +198,63 @@ async def test_dispatcher_works_without_streaming_lists(
     assert proxy.trace.requests(matching("list", "subscriptions")), f"\n{proxy.trace}"
 
 
+async def test_subscription_overrides_the_delivery_policy_of_its_backend(
+    scene: Scene, sink: Sink, client: Client
+):
+    sink.answer = lambda request: 503 if request.id == "1" else 400
+    async with a_dispatcher(scene, sink_addresses(scene, sink), RetryPolicy()):
+        delivery = {"attempts": 2, "backoff": {"min": "50ms"}, "permanentStatuses": [], "deadLetters": "Drop"}
+        subscription = await scene.subscribe(delivery=delivery)
+        await scene.wait_for_reason("orders", "Delivering")
+        await scene.publish(1, 2)
+        await wait_until_acknowledged(scene, subscription)
+        assert sorted(sink.ids) == ["1", "1", "2", "2"]
+        assert (await scene.jetstream.stream_info(DEAD_STREAM)).state.messages == 0
+
+        async def assert_reported() -> None:
+            (note,) = await dead_letter_events(client, scene.namespace)
+            assert note.startswith(f"an event could not be delivered to {scene.sink} in 2 attempts")
+            assert note.endswith("; dropped")
+
+        await eventually(assert_reported)
+        changed = {"permanentStatuses": [400], "deadLetters": "Keep"}
+        subscription = await scene.change("orders", delivery=changed)
+        await scene.wait_for_reason("orders", "Delivering")
+        sink.received.clear()
+
+        async def assert_used() -> None:
+            before = (await scene.jetstream.stream_info(DEAD_STREAM)).state.messages
+            await scene.publish(2)
+            await wait_until_acknowledged(scene, subscription)
+            assert (await scene.jetstream.stream_info(DEAD_STREAM)).state.messages == before + 1
+
+        # The dispatcher uses the change as soon as its watch reports it.
+        await eventually(assert_used)
+
+
+async def test_event_waits_as_long_as_its_sink_asks(scene: Scene, sink: Sink):
+    sink.answer = lambda request: 204 if sink.ids.count(request.id) == 3 else 503
+    async with a_dispatcher(scene, sink_addresses(scene, sink), RetryPolicy(min_backoff=0.01)):
+        await scene.subscribe(delivery={"retryAfterMax": "1h"})
+        await scene.wait_for_reason("orders", "Delivering")
+        sink.extra = b"\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n"
+        await scene.publish("patient")
+
+        async def assert_waits() -> None:
+            assert (await scene.jetstream.stream_info(RETRY_STREAM)).state.messages == 1
+
+        await eventually(assert_waits)
+        sink.extra = b""
+        await scene.publish("impatient")
+        await eventually(lambda: _assert_tried(sink, "impatient", 4))
+        await assert_waits()
+    assert sink.ids.count("patient") == 1
+
+
+def _assert_tried(sink: Sink, event: str, attempts: int) -> None:
+    assert sink.ids.count(event) == attempts, sink.ids
+
+
 async def test_message_that_is_no_cloudevent_becomes_dead_letter_at_once(scene: Scene, sink: Sink):
     async with a_dispatcher(scene, sink_addresses(scene, sink)):
         subscription = await scene.subscribe()

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from quintet.apis.meta import Struct
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 
 VARIABLE: Final = "QUINTET_EVENTING"
 CREDENTIALS: Final = "/etc/quintet/credentials"
@@ -54,6 +55,7 @@ class DispatcherSettings(Struct, frozen=True, kw_only=True):
     max_in_flight: int
     deliver_policy: str
     dead_letter_subject: str
+    retry_policy: RetryPolicy = RetryPolicy()
 
 
 def encode_settings(settings: PublisherSettings | DispatcherSettings) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kit.cluster.api import Api
 from kit.cluster.service_accounts import context, write_kubeconfig_for
 from kit.eventually import eventually
@@ -260,13 +262,12 @@ async def _run_dispatcher(
 ) -> AsyncIterator[Dispatcher]:
     clock = SystemClock()
     dispatcher = Dispatcher(
-        settings=scene.settings,
+        settings=msgspec.structs.replace(scene.settings, retry_policy=patience),
         kube=kube,
         clock=clock,
         identity=f"test-{secrets.token_hex(3)}",
         health=HealthServer("127.0.0.1", 0, clock),
         limits=NetworkLimits.of(),
-        retry_policy=patience,
         sink_overrides=places,
     )
     task = asyncio.create_task(dispatcher.run())

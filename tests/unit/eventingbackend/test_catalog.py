@@ -71,7 +71,10 @@ def test_defaults_match_the_documentation():
         "streamStorageType": "file", "streamReplicas": "1", "retentionPolicy": "interest",
         "discardPolicy": "new", "maxMessages": "-1", "maxBytes": "700Mi", "maxMessagesPerSubject": "1000000",
         "eventTypePrefix": "sap.kyma.custom", "maxInFlightMessages": "10", "consumerDeliverPolicy": "new",
-        "dispatcherReplicas": "2", "deadLetterSubject": "dead-letter.sap", "publisherReplicas": "2",
+        "dispatcherReplicas": "2", "deliveryAttempts": "64", "deliveryTimeout": "1m",
+        "deliveryMinBackoff": "500ms", "deliveryMaxBackoff": "1m", "deliveryBackoffFactor": "2",
+        "deliveryRetryAfterMax": "10m", "deliveryPermanentStatuses": "400,410,413,415,422,431",
+        "deadLetters": "keep", "deadLetterSubject": "dead-letter.sap", "publisherReplicas": "2",
         "publisherRequestTimeout": "5s",
     }  # fmt: skip
     beb = {entry.name: entry.value for entry in effective(CATALOG["beb"], {"secretRef": "s"}).entries()}

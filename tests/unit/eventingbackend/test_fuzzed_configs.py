@@ -57,6 +57,9 @@ OTHER_FORMS = {
     "url": st.builds("{}://{}:{}".format, st.sampled_from(["nats", "tls"]), WORD, st.integers(1, 65535)),
     "domain": st.builds("{}.{}".format, WORD, WORD),
     "deadLetterSubject": WORD.map("dead-{}".format),  # no prefix of other subjects has a '-'
+    "deliveryPermanentStatuses": st.lists(st.integers(300, 599), max_size=9).map(
+        lambda statuses: ",".join(map(str, statuses)) or "none"
+    ),
 }
 
 

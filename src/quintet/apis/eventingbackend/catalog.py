@@ -94,6 +94,10 @@ NATS_URL: Final = Pattern(
 )
 STREAM_NAME: Final = Pattern("^[A-Za-z0-9_-]+$", "must hold only letters, digits, '-' and '_'")
 SUBJECT: Final = Pattern(_TOKENS, "must be words of letters, digits, '-' and '_', joined by single dots")
+STATUSES: Final = Pattern(
+    "^([3-5][0-9][0-9](,[3-5][0-9][0-9])*|none)$",
+    "must be statuses from 300 to 599, joined by commas, such as 400,422; or none",
+)
 SECRET_NAME: Final = Pattern(
     rf"^{_LABEL}(\.{_LABEL})*$", "must be the name of a Secret in the namespace of the backend"
 )
@@ -260,6 +264,70 @@ _DELIVERY = (
         default=2,
         minimum=1,
         maximum=10,
+    ),
+    Key(
+        name="deliveryAttempts",
+        description="How often the delivery of an event is tried.",
+        data_type=DataType.INT,
+        default=64,
+        minimum=1,
+        maximum=10_000,
+    ),
+    Key(
+        name="deliveryTimeout",
+        description="How long a sink may take to respond.",
+        data_type=DataType.DURATION,
+        default="1m",
+        minimum="100ms",
+        maximum="10m",
+    ),
+    Key(
+        name="deliveryMinBackoff",
+        description="How long an event waits after the first attempt.",
+        data_type=DataType.DURATION,
+        default="500ms",
+        minimum="10ms",
+        maximum="1h",
+    ),
+    Key(
+        name="deliveryMaxBackoff",
+        description="The longest wait between two attempts, also if deliveryMinBackoff is longer.",
+        data_type=DataType.DURATION,
+        default="1m",
+        minimum="10ms",
+        maximum="24h",
+    ),
+    Key(
+        name="deliveryBackoffFactor",
+        description="How many times longer each wait is than the one before.",
+        data_type=DataType.INT,
+        default=2,
+        minimum=1,
+        maximum=10,
+    ),
+    Key(
+        name="deliveryRetryAfterMax",
+        description="How long an event waits at most if the sink asks for it by Retry-After; 0s: the header "
+        "is ignored.",
+        data_type=DataType.DURATION,
+        default="10m",
+        minimum="0s",
+        maximum="24h",
+    ),
+    Key(
+        name="deliveryPermanentStatuses",
+        description="The statuses after which an event is not tried again; none: every event is.",
+        data_type=DataType.STRING,
+        default="400,410,413,415,422,431",
+        longest=127,
+        pattern=STATUSES,
+    ),
+    Key(
+        name="deadLetters",
+        description="Whether events that could not be delivered are kept or dropped.",
+        data_type=DataType.STRING,
+        default="keep",
+        allowed=("keep", "drop"),
     ),
     Key(
         name="deadLetterSubject",

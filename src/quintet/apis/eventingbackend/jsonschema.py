@@ -6,9 +6,10 @@ express bounds of quantities and durations, or rules between options.
 
 from typing import Any
 
+from quintet.apis import durations
 from quintet.apis.eventingbackend.catalog import BackendType, DataType, Key
 from quintet.apis.eventingbackend.types import MOST_ENTRIES
-from quintet.apis.eventingbackend.values import DURATION_PATTERN, QUANTITY_PATTERN
+from quintet.apis.eventingbackend.values import QUANTITY_PATTERN
 from quintet.apis.meta import JsonObject
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -58,7 +59,7 @@ def _type_schema(key: Key) -> JsonObject:
         case DataType.QUANTITY:
             return {"type": ["string", "number"], "pattern": QUANTITY_PATTERN}
         case DataType.DURATION:
-            return {"type": "string", "pattern": DURATION_PATTERN}
+            return {"type": "string", "pattern": durations.PATTERN}
         case DataType.STRING if key.allowed:
             return {"type": "string", "enum": list(key.allowed)}
         case DataType.STRING:

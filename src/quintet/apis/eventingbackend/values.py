@@ -8,20 +8,17 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-from quintet.apis import quantity
+from quintet.apis import durations, quantity
 from quintet.apis.eventingbackend.catalog import LARGEST_NUMBER, DataType, Key, Value
 from quintet.apis.text import truncate
 
 LONGEST_VALUE: Final = 256
 NOT_SHOWN: Final = "(not shown)"
-DURATION_PATTERN: Final = r"^([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s)){1,4}$"
 QUANTITY_PATTERN: Final = (
     r"^[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?$"
 )
 EXAMPLES: Final = {DataType.QUANTITY: "700Mi", DataType.DURATION: "5s"}
 
-_PART = re.compile(r"([0-9.]+)(h|ms|m|s)")
-_SECONDS = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
 # Everything before the last '@', except for a scheme, may be a password.
 _LOGIN = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*:/*)?.*@", re.DOTALL)
 
@@ -35,7 +32,7 @@ def meaning(data_type: DataType, written: Any) -> Decimal | str | None:
         case DataType.QUANTITY:
             return _amount(written)
         case DataType.DURATION:
-            return seconds(written)
+            return durations.seconds(written)
         case DataType.STRING:
             return written if isinstance(written, str) else None
 
@@ -46,13 +43,6 @@ def plain(data_type: DataType, written: Any) -> Value:
     if whole is None:
         return str(written)
     return whole if data_type is DataType.INT else str(whole)
-
-
-def seconds(written: Any) -> Decimal | None:
-    """Parse a duration such as `5s`, `1m30s` or `100ms`."""
-    if not isinstance(written, str) or re.fullmatch(DURATION_PATTERN, written) is None:
-        return None
-    return sum((Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(written)), Decimal())
 
 
 def _whole(written: Any) -> int | None:

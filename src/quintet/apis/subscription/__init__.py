@@ -1,6 +1,7 @@
 """Subscription: which events go to which sink. Types, defaults and validation."""
 
 from quintet.apis.subscription.cleaning import clean_source, clean_type, event_types, subject
+from quintet.apis.subscription.delivery import Backoff, DeadLetterMode, DeliveryPolicy
 from quintet.apis.subscription.types import (
     SUBSCRIPTION,
     SUBSCRIPTIONS,
@@ -19,7 +20,10 @@ __all__ = [
     "SUBSCRIPTION",
     "SUBSCRIPTIONS",
     "BackendInUse",
+    "Backoff",
     "Consumer",
+    "DeadLetterMode",
+    "DeliveryPolicy",
     "EventType",
     "Subscription",
     "SubscriptionConfig",

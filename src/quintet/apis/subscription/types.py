@@ -8,6 +8,7 @@ from msgspec import Meta
 from quintet.apis.markers import ATOMIC, DEFAULTED, Rule
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
+from quintet.apis.subscription.delivery import DeliveryPolicy
 from quintet.apis.wellknown import Conditions
 
 SUBSCRIPTIONS = Resource("eventing.kyma-project.io", "v1alpha2", "Subscription", "subscriptions")
@@ -73,6 +74,9 @@ class SubscriptionSpec(Struct, frozen=True):
     config: Annotated[
         SubscriptionConfig, Meta(description="Settings that override those of the backend.")
     ] = SubscriptionConfig()
+    delivery: Annotated[
+        DeliveryPolicy, Meta(description="How events are delivered. Defaults to the settings of the backend.")
+    ] = DeliveryPolicy()
     backend: Annotated[
         str,
         Meta(

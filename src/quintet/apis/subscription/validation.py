@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from quintet.apis.fields import SPEC, FieldError, FieldErrors, ValidationResult
 from quintet.apis.meta import JsonObject
 from quintet.apis.subscription.cleaning import NOT_IN_TYPES, clean_source, clean_type
+from quintet.apis.subscription.delivery import check_delivery
 from quintet.apis.subscription.types import FINALIZER, IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
 
 SUFFIX: Final = "svc.cluster.local"
@@ -51,6 +52,7 @@ def spec_errors(spec: JsonObject, namespace: str) -> list[FieldError]:
     if matching not in tuple(TypeMatching):
         errors.not_supported(SPEC.child("typeMatching"), str(matching), tuple(TypeMatching))
     _check_config(errors, spec.get("config"))
+    check_delivery(errors, SPEC.child("delivery"), spec.get("delivery"))
     _check_sink(errors, spec.get("sink"), namespace)
     return list(errors)
 

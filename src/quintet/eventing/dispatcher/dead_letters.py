@@ -81,13 +81,27 @@ class DeadLetters:
                 "attempt": event.tries,
             },
         )
-        self._report(subscription, event.tries, result)
+        self._report(subscription, event.tries, result, f"stored on the subject {self._subject}")
+
+    def report_dropped(self, subscription: Subscription, event: InFlight, result: DeliveryResult) -> None:
+        """Report an event that is dropped, because its Subscription or backend keeps no dead letters."""
+        log.warning(
+            "Event dropped",
+            extra={
+                "subscription": str(subscription.key),
+                "result": str(result),
+                "attempt": event.tries,
+            },
+        )
+        self._report(subscription, event.tries, result, "dropped")
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a deleted Subscription."""
         self._throttle.forget(key)
 
-    def _report(self, subscription: Subscription, attempts: int, result: DeliveryResult) -> None:
+    def _report(
+        self, subscription: Subscription, attempts: int, result: DeliveryResult, outcome: str
+    ) -> None:
         key = subscription.key
         count = self._throttle.count(key, self._clock.monotonic())
         if not count:
@@ -96,7 +110,7 @@ class DeadLetters:
         tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
         note = (
             f"{what} could not be delivered to {subscription.spec.sink} in {tries} "
-            f"(last: {result}); stored on the subject {self._subject}"
+            f"(last: {result}); {outcome}"
         )
         self._recorder.record(
             SUBSCRIPTIONS, key, subscription.metadata.uid, WARNING, REASON, note, action="Deliver"

@@ -58,7 +58,7 @@ class SubscriptionDelivery:
         self._sink_client = sink_client
         self._retries = retries
         self._dead_letters = dead_letters
-        self._retry_policy = retry_policy
+        self.retry_policy = retry_policy
         self._clock = clock
         self._in_flight: set[asyncio.Task[None]] = set()
         self._later = 0
@@ -69,10 +69,18 @@ class SubscriptionDelivery:
         self.metrics = DeliveryMetrics(subscription.key)
         self.stopped = False
 
-    def update(self, subscription: Subscription, subjects: dict[str, str], *, in_order: bool) -> None:
+    def update(
+        self,
+        subscription: Subscription,
+        subjects: dict[str, str],
+        retry_policy: RetryPolicy,
+        *,
+        in_order: bool,
+    ) -> None:
         """Use a changed Subscription from the next event on."""
         self._subscription = subscription
         self._types = subjects
+        self.retry_policy = retry_policy
         self._in_order = in_order
         self.metrics.keep_only(tuple(subjects.values()))
 
@@ -137,7 +145,7 @@ class SubscriptionDelivery:
             await self._acknowledge(received, event)
             return
         result = await self._attempt(received, event)
-        decision = self._retry_policy.decide(result, received.tries)
+        decision = self.retry_policy.decide(result, received.tries)
         match decision.step:
             case NextStep.ACKNOWLEDGE:
                 await self._acknowledge(received, event)
@@ -168,7 +176,9 @@ class SubscriptionDelivery:
         progress = _ProgressReports(delivery, self._clock)
         started = self._clock.monotonic()
         try:
-            result = await self._sink_client.post(self._subscription.spec.sink, event)
+            result = await self._sink_client.post(
+                self._subscription.spec.sink, event, self.retry_policy.timeout
+            )
         except asyncio.CancelledError:
             _send(delivery.nak)
             raise
@@ -197,11 +207,16 @@ class SubscriptionDelivery:
             self._unconfirmed.pop(sequence, None)
 
     async def _store_dead_letter(self, event: InFlight, result: DeliveryResult) -> None:
+        if not self.retry_policy.keeps_dead_letters:
+            self._dead_letters.report_dropped(self._subscription, event, result)
+            self.metrics.dropped.inc()
+            _send(event.delivery.term)
+            return
         try:
             await self._dead_letters.store(self._subscription, event, result)
         except NatsError as error:
             log.warning("Dead letter not stored", extra=self._log_fields() | {"error": str(error)})
-            _send(event.delivery.nak, self._retry_policy.max_backoff)
+            _send(event.delivery.nak, self.retry_policy.max_backoff)
             return
         self.metrics.dead_letters.inc()
         _send(event.delivery.term)

@@ -28,6 +28,11 @@ dispatch_seconds = Histogram(
 dead_letters = Counter(
     "eventing_ec_dead_letters", "Events that became dead letters after the last attempt", _LABELS
 )
+dropped = Counter(
+    "eventing_ec_dropped",
+    "Events dropped after the last attempt because dead letters are not kept",
+    _LABELS,
+)
 redelivered = Counter(
     "eventing_ec_redelivered",
     "Redelivered events that the sink had already accepted; they are not sent again",
@@ -45,6 +50,7 @@ class DeliveryMetrics:
         self._attempts: dict[tuple[str, str], Counter] = {}
         self._seconds = dispatch_seconds.labels(*key)
         self.dead_letters = dead_letters.labels(*key)
+        self.dropped = dropped.labels(*key)
         self.redelivered = redelivered.labels(*key)
         self.in_flight = in_flight.labels(*key)
 
@@ -66,5 +72,5 @@ class DeliveryMetrics:
     def close(self) -> None:
         """Remove all metrics of the Subscription."""
         self.keep_only(())
-        for family in (dispatch_seconds, dead_letters, redelivered, in_flight):
+        for family in (dispatch_seconds, dead_letters, dropped, redelivered, in_flight):
             family.remove(*self._key)

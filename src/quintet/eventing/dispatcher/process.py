@@ -20,7 +20,6 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
 from quintet.eventing.dispatcher import metrics
 from quintet.eventing.dispatcher.dead_letters import DeadLetters
-from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.eventing.dispatcher.retries import Retries
 from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.eventing.dispatcher.subscriptions import ActiveSubscriptions
@@ -68,7 +67,6 @@ async def serve(settings: DispatcherSettings, options: DispatcherOptions, clock:
             identity=socket.gethostname(),
             health=HealthServer(*options.address, clock),
             limits=NetworkLimits.of(api_server=[host] if host else []),
-            retry_policy=RetryPolicy(),
             sink_overrides=options.sink_overrides,
         )
         await metrics_server.start()
@@ -92,7 +90,6 @@ class Dispatcher:
     identity: str
     health: HealthServer
     limits: NetworkLimits
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     sink_overrides: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     _store: Store[Subscription] = field(default_factory=Store)
     _nats: NatsClient | None = None
@@ -165,14 +162,14 @@ class Dispatcher:
         jetstream = JetStream(nats)
         await self._store.synced.wait()
         dead_letters = DeadLetters(jetstream, self.settings.dead_letter_subject, recorder, self.clock)
-        sink_client = SinkClient(self.clock, self.limits, self.retry_policy.timeout, self.sink_overrides)
+        sink_client = SinkClient(self.clock, self.limits, self.sink_overrides)
         self._subscriptions = ActiveSubscriptions(
             self.settings,
             jetstream,
             sink_client,
             Retries(jetstream, self.settings.nats.stream, self.clock),
             dead_letters,
-            self.retry_policy,
+            self.settings.retry_policy,
             self.clock,
         )
         self._subscriptions.watch_store(self._store)

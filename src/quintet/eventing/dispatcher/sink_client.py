@@ -14,7 +14,7 @@ from typing import Final
 from quintet.apis.eventingbackend.addresses import NetworkLimits, find_refusal
 from quintet.clock import Clock
 from quintet.eventing.dispatcher.decide.outgoing_event import OutgoingEvent
-from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
+from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult, parse_retry_after
 from quintet.web.connection import Connection, ConnectionTarget, connect, resolve
 from quintet.web.http_client import HttpOrigin, encode_post, parse_endpoint
 from quintet.web.pool import ConnectionPool
@@ -34,7 +34,6 @@ class SinkClient:
 
     clock: Clock
     limits: NetworkLimits
-    timeout: float
     overrides: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Hosts that are reached at another address: on a developer's machine no Service name resolves."""
     _pool: ConnectionPool = field(init=False)
@@ -43,18 +42,18 @@ class SinkClient:
     def __post_init__(self) -> None:
         self._pool = ConnectionPool(self.clock, idle_seconds=IDLE_SECONDS, max_idle=MAX_IDLE)
 
-    async def post(self, url: str, event: OutgoingEvent) -> DeliveryResult:
+    async def post(self, url: str, event: OutgoingEvent, timeout: float) -> DeliveryResult:
         """Try once to deliver an event. A failure is returned as a `DeliveryResult`, never raised."""
         endpoint = parse_endpoint(url)
         origin = endpoint.origin
         request = encode_post(endpoint, event.headers, event.body)
         try:
             connect_sink = functools.partial(self._connect, origin)
-            return DeliveryResult(
-                (await self._pool.exchange(origin, connect_sink, request, self.timeout)).status
-            )
+            response = await self._pool.exchange(origin, connect_sink, request, timeout)
+            wait = parse_retry_after(response.retry_after, self.clock.now()) if response.retry_after else 0.0
+            return DeliveryResult(response.status, retry_after=wait)
         except TimeoutError:
-            return DeliveryResult(0, f"no response within {self.timeout:g} s")
+            return DeliveryResult(0, f"no response within {timeout:g} s")
         except _ForbiddenSink as error:
             return DeliveryResult(0, str(error))
         except socket.gaierror as error:

@@ -131,11 +131,12 @@ class ActiveSubscriptions:
         subjects = naming.subscription_subjects(
             subscription, settings.nats.subject_prefix, settings.event_type_prefix
         )
+        retry_policy = self._retry_policy.override(subscription.spec.delivery)
         allowed = max_in_flight(subscription, settings.max_in_flight)
         batch = pull_batch(allowed)
         known = self._active.get(key)
         if known is not None:
-            known.delivery.update(subscription, subjects, in_order=allowed == 1)
+            known.delivery.update(subscription, subjects, retry_policy, in_order=allowed == 1)
             if known.batch != batch:
                 known.consumer.stop()
                 known.consumer = self._create_consumer(known.name, subscription, known.delivery, batch)
@@ -149,7 +150,7 @@ class ActiveSubscriptions:
             self._sink_client,
             self._retries,
             self._dead_letters,
-            self._retry_policy,
+            retry_policy,
             self._clock,
         )
         name = naming.consumer_name(subscription.metadata)
@@ -187,7 +188,7 @@ class ActiveSubscriptions:
         task.add_done_callback(self._finishing.discard)
 
     async def _finish(self, key: ObjectKey, delivery: SubscriptionDelivery) -> None:
-        await delivery.finish(self._retry_policy.timeout)
+        await delivery.finish(delivery.retry_policy.timeout)
         if key not in self._active:
             delivery.metrics.close()
             self._dead_letters.forget(key)

@@ -20,6 +20,7 @@ from quintet.controllers.eventingbackend.migration import StreamLocation
 from quintet.eventing import streams
 from quintet.eventing.children import runs_server, server_url
 from quintet.eventing.decide import naming
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.eventing.settings import CREDENTIALS, DispatcherSettings, NatsSettings, PublisherSettings
 from quintet.nats import errors
 from quintet.nats.client import NatsClient
@@ -94,6 +95,7 @@ class NatsDriver(Driver):
                 max_in_flight=config.integer("maxInFlightMessages"),
                 deliver_policy=config.text("consumerDeliverPolicy"),
                 dead_letter_subject=config.text("deadLetterSubject"),
+                retry_policy=_retry_policy(config),
             ),
             dispatcher_replicas=config.integer("dispatcherReplicas"),
             secret=secret,
@@ -214,6 +216,20 @@ class NatsDriver(Driver):
         if streams.differences(wanted, found.config):
             await jetstream.update_stream(streams.merge_config(wanted, found.config))
         return None
+
+
+def _retry_policy(config: Effective) -> RetryPolicy:
+    statuses = config.text("deliveryPermanentStatuses")
+    return RetryPolicy(
+        max_attempts=config.integer("deliveryAttempts"),
+        min_backoff=float(config.measure("deliveryMinBackoff")),
+        max_backoff=float(config.measure("deliveryMaxBackoff")),
+        timeout=float(config.measure("deliveryTimeout")),
+        permanent=() if statuses == "none" else tuple(map(int, statuses.split(","))),
+        backoff_factor=config.integer("deliveryBackoffFactor"),
+        retry_after_max=float(config.measure("deliveryRetryAfterMax")),
+        keeps_dead_letters=config.text("deadLetters") == "keep",
+    )
 
 
 def result_of_error(error: errors.NatsError, address: str) -> ProbeResult:
