@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,36 +213,6 @@ def test_down_removes_processes_and_files(quintet, state):
 def test_down_without_cluster_succeeds(quintet, state):
     answer = quintet("down")
     assert (answer.returncode, answer.stderr) == (0, "there is no cluster default\n")
-    assert_nothing_left(state)
-
-
-@pytest.mark.exhaustive
-def test_up_and_down_work_from_installed_wheel(state, tmp_path_factory):
-    """Install the wheel outside the checkout; it finds the same Kubernetes in the cache."""
-    place = tmp_path_factory.mktemp("wheel")
-    build_wheel = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
-    command = [sys.executable, "-P", "-c", build_wheel, str(place)]
-    wheel = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()[-1]
-    with zipfile.ZipFile(place / wheel) as packed:
-        packed.extractall(place / "installed")
-
-    def run(*arguments: str) -> str:
-        main = "import quintet; print(quintet.__file__); from quintet.cli.main import main; main()"
-        answer = subprocess.run(
-            [sys.executable, "-P", "-c", main, *arguments],
-            cwd=place,
-            env=os.environ | {"PYTHONPATH": str(place / "installed")},
-            capture_output=True,
-            text=True,
-        )
-        assert answer.returncode == 0, answer.stderr
-        where, _, said = answer.stdout.partition("\n")
-        assert where.startswith(str(place))
-        return said
-
-    assert json.loads(run("up", "-o", "json"))["version"] == f"v{versions.find_version().release}"
-    assert run("kubectl", "get", "--raw", "/readyz") == "ok"
-    run("down")
     assert_nothing_left(state)
 
 

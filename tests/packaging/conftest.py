@@ -38,24 +38,21 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 _missing: dict[str, str] = {}
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Build the tools before the first test: a cold build takes longer than a test may."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the tests need before the first one: a cold build takes longer than a test may."""
     if session.config.option.collectonly:
         return
-    for folder in sorted(TOOLS.iterdir()):
-        if not _kept(folder.name).exists():
-            sys.stderr.write(f"building {folder.name} from its Go modules: minutes, the first time\n")
-            _build(folder.name)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the node's programs if a test needs a node; skip these tests where no node can run."""
+    if any("program" in getattr(item, "fixturenames", ()) for item in session.items):
+        for folder in sorted(TOOLS.iterdir()):
+            if not _kept(folder.name).exists():
+                sys.stderr.write(f"building {folder.name} from its Go modules: minutes, the first time\n")
+                _build(folder.name)
     for_node = [item for item in session.items if item.get_closest_marker("node")]
-    if not IS_ROOT:
-        for item in for_node:
-            item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
-    elif for_node and not session.config.option.collectonly:
+    if IS_ROOT and for_node:
         prepare(node=True, progress=lambda line: sys.stderr.write(f"{line}\n"))
+    for item in for_node:
+        if not IS_ROOT:
+            item.add_marker(pytest.mark.skip(reason="a node needs root on Linux"))
 
 
 def _kept(name: str) -> Path:
