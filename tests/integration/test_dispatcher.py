@@ -575,6 +575,29 @@ async def test_two_subscriptions_to_one_type_both_get_every_event(scene: Scene, 
     ]  # fmt: skip
 
 
+async def test_subscription_gets_only_its_types_although_another_type_has_the_same_subject(
+    scene: Scene, sink: Sink
+):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
+        plain = await scene.subscribe(
+            "plain", sink=scene.sink + "/plain", source="sap", types=["kyma.custom.app.order.v1"]
+        )
+        complete = await scene.subscribe(
+            "complete", sink=scene.sink + "/complete", types=["sap.kyma.custom.app.order.v1"]
+        )
+        for name in ("plain", "complete"):
+            await scene.wait_for_reason(name, "Delivering")
+        subject = "kyma.sap.kyma.custom.app.order.v1"
+        for event_type in ("kyma.custom.app.order.v1", "sap.kyma.custom.app.order.v1"):
+            kept = {"ce-type": event_type, "ce-originaltype": event_type}
+            await scene.publish(event_type, subject=subject, **kept)
+        for subscription in (plain, complete):
+            await wait_until_acknowledged(scene, subscription)
+    assert sorted((each.path, each.id) for each in sink.received) == [
+        ("/events/complete", "sap.kyma.custom.app.order.v1"), ("/events/plain", "kyma.custom.app.order.v1"),
+    ]  # fmt: skip
+
+
 async def test_nothing_is_sent_to_external_name_service(scene: Scene, sink: Sink, client: Client):
     host = f"out.{scene.namespace}.svc.cluster.local"
     await create_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")

@@ -107,12 +107,13 @@ async def test_configuration_changes_while_the_stream_is_full(
     [
         ({"publish": "kyma.>"}, "kyma.>"),
         ({"publish": "retry.sap.*"}, "retry.sap.*"),
+        ({"publish": "dead-letter.sap"}, "dead-letter.sap"),
         ({"publish": "$JS.API.>"}, "$JS.API.>"),
         ({"publish": NEXT}, NEXT),
         ({"publish": ACK}, ACK),
         ({"subscribe": INBOX}, "inboxes"),
     ],
-    ids=["events", "retries", "API", "pull", "acknowledge", "responses"],
+    ids=["events", "retries", "dead letters", "API", "pull", "acknowledge", "responses"],
 )
 async def test_backend_with_insufficient_permissions_names_the_missing_one(
     backend_operator, witness, backends: Client, namespace, tmp_path, refused, told

@@ -22,6 +22,7 @@ from quintet.apis.quantity import amount
 from quintet.clock import SystemClock
 from quintet.controllers.eventingbackend.decide import server
 from quintet.eventing import streams
+from quintet.eventing.decide import naming
 from quintet.nats.client import NatsClient
 from quintet.nats.errors import StreamFull
 from quintet.nats.jetstream import ConsumerConfig, JetStream
@@ -103,17 +104,16 @@ async def client_closed(client: NatsClient) -> AsyncIterator[None]:
         await client.close()
 
 
-async def fill(jetstream: JetStream, subject: str) -> None:
+async def fill(jetstream: JetStream, subject: str, payload: bytes = BIG) -> None:
     """Publish until the stream is full, or for a dead-letter stream, which drops its oldest, twice its size."""
-    first = -1
     while True:
         try:
-            acks = [jetstream.publish(subject, BIG, None, PATIENCE) for _ in range(8)]
+            acks = [jetstream.publish(subject, payload, None, PATIENCE) for _ in range(8)]
             await asyncio.gather(*acks)
         except StreamFull:
             return
-        state = (await jetstream.stream_info("sap-dead-letter")).state
-        if state.first_seq > max(first, 100):
+        dropped = (await jetstream.stream_info("sap-dead-letter")).state.first_seq > 100
+        if subject.startswith("dead-letter") and dropped:
             return
 
 
@@ -138,9 +138,12 @@ async def test_provisioned_server_with_full_streams_survives_restart_on_volume_o
         async with provisioned.run() as jetstream:
             await jetstream.create_stream(streams.stream_config(BACKEND, config))
             await jetstream.create_stream(streams.dead_letter_config(BACKEND, config))
+            await jetstream.create_stream(streams.retry_config(BACKEND, config))
             await jetstream.create_or_update_consumer("sap", ConsumerConfig(durable_name="orders"))
             for subject in (config.text("deadLetterSubject"), "kyma.shop.order"):
                 await fill(jetstream, subject)
+            for consumer in range(8):
+                await fill(jetstream, naming.retry_subject("sap", str(consumer)), bytes(64_000))
             before = (await jetstream.stream_info("sap")).state
         async with provisioned.run() as jetstream:
             after = (await jetstream.stream_info("sap")).state

@@ -13,6 +13,8 @@ from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 
 VARIABLE: Final = "QUINTET_EVENTING"
 CREDENTIALS: Final = "/etc/quintet/credentials"
+POD_GRACE_SECONDS: Final = 80
+"""Longer than a publisher waits for an acknowledgement, and than a sink may take to respond."""
 
 
 class NatsSettings(Struct, frozen=True, kw_only=True):

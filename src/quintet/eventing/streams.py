@@ -24,7 +24,7 @@ _MAX_RETRIES: Final = 2000
 _MAX_RETRIES_PER_SUBSCRIPTION: Final = 250
 _DUPLICATES: Final = 120 * SECOND
 # The largest event that publishers accept.
-_ROOM_BYTES: Final = 64 << 10
+_EVENT_BYTES: Final = 64 << 10
 # Other settings of a stream are not managed.
 _MANAGED: Final = (
     "subjects",
@@ -117,10 +117,10 @@ def retry_stream(stream: str) -> str:
     return f"{stream}-retry"
 
 
-def reserved_bytes(config: Effective) -> int:
-    """Return the storage that a server reserves for the streams of a backend; 0 without a limit."""
+def most_bytes(config: Effective) -> int:
+    """Return how much the streams of a backend can store; 0 without a limit."""
     events = _limit(int(config.measure("maxBytes")))
-    return events + _DEAD_LETTER_BYTES if events > 0 else 0
+    return events + _DEAD_LETTER_BYTES + _MAX_RETRIES * _EVENT_BYTES if events > 0 else 0
 
 
 def full_limit(found: StreamInfo) -> str:
@@ -132,7 +132,7 @@ def full_limit(found: StreamInfo) -> str:
     config, state = found.config, found.state
     if config.discard != "new":
         return ""
-    if 0 < config.max_bytes < state.bytes + _ROOM_BYTES:
+    if 0 < config.max_bytes < state.bytes + _EVENT_BYTES:
         return "maxBytes"
     if 0 < config.max_msgs <= state.messages:
         return "maxMessages"

@@ -33,7 +33,30 @@ def test_sink_gets_the_original_type():
     kept = KEPT | {"ce-type": "ordercreated.v1", "ce-originaltype": "order created.v1"}
     headers = build_outgoing(kept, b"", PREFIX).headers
     assert headers["ce-type"] == "order created.v1"
-    assert "ce-originaltype" not in headers
+    assert headers["ce-originaltype"] == "order created.v1"
+
+
+def test_sink_gets_a_complete_type_without_prefix_and_its_original():
+    kept = KEPT | {"ce-type": f"{PREFIX}.shop.v1", "ce-originaltype": f"{PREFIX}.sh%20op.v1"}
+    headers = build_outgoing(kept, b"", PREFIX).headers
+    assert headers["ce-type"] == "sh%20op.v1"
+    assert headers["ce-originaltype"] == f"{PREFIX}.sh%20op.v1"
+
+
+@pytest.mark.parametrize(
+    ("published", "wanted", "is_other"),
+    [
+        ("order.v1", "order.v1", False),
+        ("or%20der/.v1", "order.v1", False),
+        ("sap.kyma.custom.app.order.v1", "kyma.custom.app.order.v1", True),
+        ("kyma.custom.app.order.v1", "sap.kyma.custom.app.order.v1", True),
+        ("", "order.v1", False),
+        ("%ff", "order.v1", False),
+    ],
+)
+def test_event_of_the_publisher_has_another_type_only_if_the_cleaned_ones_differ(published, wanted, is_other):
+    headers = KEPT | ({"ce-originaltype": published} if published else {})
+    assert build_outgoing(headers, b"", PREFIX).has_other_type(wanted) is is_other
 
 
 def test_event_type_prefix_is_removed():

@@ -258,3 +258,20 @@ def test_quote_without_an_end_is_kept():
     # It takes linear time: the old pattern needed 4 s for this one, and minutes for ten times as much.
     value = '"' + '\\"' * 20_000
     assert decode_value(value) == value
+
+
+NAMES = ["id", "source", "type", "specversion", "datacontenttype", "dataschema", "subject", "time"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [7, 1.5, True, [], {}], ids=repr)
+def test_attribute_of_the_specification_that_is_no_json_string_is_invalid(name: str, value: Any):
+    with pytest.raises(NotACloudEventError) as raised:
+        structured(**{name: value})
+    assert str(raised.value).splitlines() == [f"{name}: MUST be a string"]
+
+
+@pytest.mark.parametrize("value", ["7", ""])
+def test_attribute_named_data_is_invalid_in_binary_mode(value: str):
+    with pytest.raises(NotACloudEventError, match=r"^data: MUST NOT be the name of an attribute$"):
+        binary(ce_data=value)

@@ -1,6 +1,7 @@
 """The pods of a backend and what belongs to them."""
 
 import json
+import math
 import re
 
 import msgspec
@@ -12,8 +13,10 @@ from quintet.controllers.eventingbackend.decide import desired, server
 from quintet.controllers.eventingbackend.decide.desired import DataPlane, Pods
 from quintet.controllers.eventingbackend.drivers.nats import NatsDriver
 from quintet.eventing.children import child_name, server_url
+from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
+from quintet.eventing.dispatcher.process import GRACE_SECONDS
 from quintet.eventing.settings import VARIABLE
-from quintet.eventing.streams import dead_letter_config, stream_config
+from quintet.eventing.streams import dead_letter_config, retry_config, stream_config
 from unit.eventingbackend.samples import a_backend, a_config
 
 BUS = a_backend()
@@ -106,6 +109,14 @@ def test_replicas_are_omitted_with_an_autoscaler():
     assert desired.publisher(BUS, a_plane(), PODS, replicas=3)["spec"]["replicas"] == 3
 
 
+def test_pods_have_time_to_finish_deliveries_in_flight():
+    settings = a_plane().dispatcher
+    assert settings is not None
+    body = desired.dispatcher(BUS, settings, PODS, replicas=1)
+    grace = pod_of(body)["terminationGracePeriodSeconds"]
+    assert RetryPolicy().timeout < GRACE_SECONDS < grace
+
+
 def test_publisher_service_listens_on_port_80():
     ports = {port["name"]: port["port"] for port in desired.publisher_service(BUS)["spec"]["ports"]}
     assert ports == {"http": 80, "metrics": 9090}
@@ -115,8 +126,8 @@ def test_publisher_service_listens_on_port_80():
     ("values", "want"),
     [
         ({}, "1131Mi"),
-        ({"maxBytes": "100Mi"}, "381Mi"),
-        ({"maxBytes": "1"}, "257Mi"),
+        ({"maxBytes": "100Mi"}, "456Mi"),
+        ({"maxBytes": "1"}, "343Mi"),
         ({"maxBytes": "-1"}, "10240Mi"),
         ({"maxBytes": "0"}, "10240Mi"),
     ],
@@ -127,12 +138,19 @@ def test_claim_size_covers_the_stream_with_reserve(values, want):
 
 
 @pytest.mark.parametrize("size", ["1", "1k", "77Mi", "700Mi", "1Gi", "3Ti", "1Pi"])
-def test_server_may_store_what_the_streams_of_its_backend_reserve(size):
+def test_server_may_store_what_the_streams_of_its_backend_can_hold(size):
     config = a_config(maxBytes=size)
     body = server.stateful_set(BUS, config, "nats:1", size=server.claim_size(config))
     settings = json.loads(body["spec"]["template"]["metadata"]["annotations"][server.CONFIG])
     reserved = sum(each.max_bytes for each in (stream_config(BUS, config), dead_letter_config(BUS, config)))
-    assert reserved <= settings["jetstream"]["max_file_store"] <= reserved + 2 * 1024 * 1024
+    most = reserved + retry_config(BUS, config).max_msgs * 64 * 1024
+    assert most <= settings["jetstream"]["max_file_store"] <= most + 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("mebibytes", [0, 1, 64, 700, 3072, 10**6])
+def test_server_with_claim_of_an_earlier_release_may_store_what_its_streams_reserve(mebibytes):
+    size = f"{math.ceil(mebibytes * 1.25) + 256}Mi"
+    assert server.max_file_store(size) >= (mebibytes + 128) * 1024 * 1024
 
 
 def test_clustered_servers_have_routes_and_a_single_server_has_none():

@@ -150,9 +150,9 @@ def test_default_dead_letter_subject_is_validated():
     assert found == [
         (
             VALUE,
-            "deadLetterSubject",
-            "dead-letter.sap",
-            "must not be under the subject 'dead-letter' that streamSubjectPrefix names",
+            "streamSubjectPrefix",
+            "dead-letter",
+            "must not contain the subject 'dead-letter.sap', the default of deadLetterSubject",
         )
     ]
 

@@ -147,6 +147,11 @@ def _combined_faults(
         subject, prefix = complete.text(key.name), complete.text(key.outside)
         if f"{subject}.".startswith(f"{prefix}."):
             error = f"must not be under the subject '{prefix}' that {key.outside} names"
+            outer = backend.key(key.outside)
+            if outer is not None and key.name not in values:
+                # The user has set only the prefix.
+                error = f"must not contain the subject '{subject}', the default of {key.name}"
+                key, subject = outer, prefix
             yield ConfigFault(FaultType.VALUE, key.name, shown(key, key.name, subject, faulty=True), error)
 
 

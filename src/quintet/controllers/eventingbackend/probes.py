@@ -24,7 +24,7 @@ class Timing:
     """Interval of reconciliations during a migration."""
     longest_drain: float = 600.0
     """Maximum wait for the old stream to drain; then its events stay there."""
-    publisher_end: float = 120.0
+    publisher_end: float = 160.0
     """How long a publisher that was replaced may still store events: twice the grace period of its pod."""
 
 

@@ -37,6 +37,11 @@ JSON: Final = "application/json"
 
 _NON_EMPTY: Final = "MUST be a non-empty string"
 _SCALAR: Final = "MUST be a string, an integer or a boolean"
+_STRING: Final = "MUST be a string"
+_STRINGS: Final = frozenset(
+    {"id", "source", "type", "specversion", "datacontenttype", "dataschema", "subject", "time"}
+)
+"""The attributes of the specification, all of which are strings in JSON; extensions may have other types."""
 _NO_MEDIA_TYPE: Final = "datacontenttype: MUST be a media type as in RFC 2046"
 _MAX_MEDIA_TYPE_LENGTH: Final = 1024
 _REQUIRED: Final = frozenset(REQUIRED)
@@ -163,9 +168,12 @@ def _from_members(members: dict[str, msgspec.Raw]) -> CloudEvent:
     content_type = None
     for name, raw in members.items():
         try:
-            value = _canonical(_value.decode(raw))
-            if value is None:
+            decoded = _value.decode(raw)
+            if decoded is None:
                 continue
+            if name in _STRINGS and not isinstance(decoded, str):
+                raise BadValueError(_STRING)
+            value = _canonical(decoded)
             header = PREFIX + name
             attributes[header] = encode_value(value)
         except (BadValueError, *DECODE_ERRORS) as error:
@@ -189,9 +197,9 @@ def _from_members(members: dict[str, msgspec.Raw]) -> CloudEvent:
     return _build_event(attributes, payload, problems)
 
 
-def _canonical(value: Any) -> str | None:
-    """Return the canonical string of an attribute; None if it is null."""
-    if value is None or isinstance(value, str):
+def _canonical(value: Any) -> str:
+    """Return the canonical string of an attribute."""
+    if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -264,6 +272,8 @@ def _attribute_problem(name: str, value: str) -> str | None:
             return None if _is_media_type(value) else _NO_MEDIA_TYPE
         case "dataschema":
             return None if _SCHEME(value) else "dataschema: MUST be an absolute URI"
+        case "data":
+            return "data: MUST NOT be the name of an attribute"
     if _NAME(name):
         return None
     return f"{name[:64]}: attribute names MUST consist of lower-case letters and digits"

@@ -140,6 +140,11 @@ class SubscriptionDelivery:
         except InvalidEvent as error:
             await self._store_dead_letter(received, DeliveryResult(0, f"not a valid CloudEvent: {error}"))
             return
+        wanted = self._types.get(message.subject)
+        if wanted is not None and event.has_other_type(wanted):
+            log.debug("Event has another type", extra=self._log_fields() | {"subject": message.subject})
+            _send(received.delivery.ack)
+            return
         if self._unconfirmed.get(received.sequence) == event.identity:
             self.metrics.redelivered.inc()
             await self._acknowledge(received, event)

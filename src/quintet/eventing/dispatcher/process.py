@@ -23,7 +23,7 @@ from quintet.eventing.dispatcher.dead_letters import DeadLetters
 from quintet.eventing.dispatcher.retries import Retries
 from quintet.eventing.dispatcher.sink_client import SinkClient
 from quintet.eventing.dispatcher.subscriptions import ActiveSubscriptions
-from quintet.eventing.settings import DispatcherSettings
+from quintet.eventing.settings import POD_GRACE_SECONDS, DispatcherSettings
 from quintet.kube import config
 from quintet.kube.client import Client as KubeClient
 from quintet.kube.transport import Transport
@@ -38,8 +38,8 @@ from quintet.runtime.cache import Store
 from quintet.runtime.events import Recorder
 from quintet.runtime.watch import Selection, Watch
 
-GRACE_SECONDS: Final = 20.0
-"""For deliveries in flight after SIGTERM; a pod has 30 seconds."""
+GRACE_SECONDS: Final = POD_GRACE_SECONDS - 10.0
+"""For deliveries in flight after SIGTERM; longer than a sink may take to respond."""
 
 log = logging.getLogger(__name__)
 

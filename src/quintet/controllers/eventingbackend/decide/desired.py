@@ -12,6 +12,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.eventing.children import DISPATCHER, PUBLISHER, child_name
 from quintet.eventing.settings import (
     CREDENTIALS,
+    POD_GRACE_SECONDS,
     VARIABLE,
     DispatcherSettings,
     PublisherSettings,
@@ -37,8 +38,6 @@ EVENT_VERBS: Final = ("create", "patch")
 HTTP_PORT: Final = 8080
 METRICS_PORT: Final = 9090
 _USER: Final = 65532
-# Longer than a publisher waits for an acknowledgement, and than a sink may take to respond.
-_GRACE_SECONDS: Final = 60
 _VOLUME: Final = "credentials"
 
 
@@ -224,7 +223,7 @@ def _pod(backend: EventingBackend, part: str, settings: str, pods: Pods) -> Json
         "annotations": {SECRET_VERSION: pods.secret_version} if pods.secret_version else {},
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": POD_GRACE_SECONDS,
         "securityContext": identity(),
         "topologySpreadConstraints": spread(backend, part),
         "containers": [_container(part, settings, pods)],

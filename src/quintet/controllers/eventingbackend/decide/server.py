@@ -15,7 +15,7 @@ from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.quantity import amount
 from quintet.controllers.eventingbackend.decide import desired
 from quintet.eventing.children import DISPATCHER, NATS_PORT, PUBLISHER, SERVER, child_name
-from quintet.eventing.streams import reserved_bytes
+from quintet.eventing.streams import most_bytes
 
 STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -31,8 +31,8 @@ _CONFIG_FOLDER: Final = "/etc/nats"
 _CONFIG_FILE: Final = "nats.conf"
 _MEBIBYTE: Final = 1024 * 1024
 # The file system, and deleted messages whose blocks NATS has not compacted yet.
-_OVERHEAD: Final = 96 * _MEBIBYTE
-_OVERHEAD_FACTOR: Final = 1.25
+_OVERHEAD: Final = 58 * _MEBIBYTE
+_OVERHEAD_FACTOR: Final = 1.125
 _UNBOUNDED: Final = 10 * 1024
 
 
@@ -49,15 +49,15 @@ def configured_servers(arguments: Sequence[str]) -> int:
 
 
 def claim_size(config: Effective) -> str:
-    """Return the storage request: what the streams reserve, and the overhead of storing it."""
-    reserved = reserved_bytes(config)
-    if not reserved:
+    """Return the storage request: what the streams can store, and the overhead of storing it."""
+    most = most_bytes(config)
+    if not most:
         return f"{_UNBOUNDED}Mi"
-    return f"{math.ceil((reserved * _OVERHEAD_FACTOR + _OVERHEAD) / _MEBIBYTE)}Mi"
+    return f"{math.ceil((most * _OVERHEAD_FACTOR + _OVERHEAD) / _MEBIBYTE)}Mi"
 
 
 def max_file_store(size: str) -> int:
-    """Return how many bytes streams may reserve on a volume of this size; the inverse of `claim_size`.
+    """Return how many bytes streams may store on a volume of this size; the inverse of `claim_size`.
 
     By default NATS takes three quarters of what is free when it starts, which is too little for a volume
     with many events.

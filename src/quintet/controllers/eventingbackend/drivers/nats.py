@@ -184,9 +184,12 @@ class NatsDriver(Driver):
     async def _ensure_streams(
         self, jetstream: JetStream, backend: EventingBackend, config: Effective, kept: Iterable[str]
     ) -> ProbeResult | None:
-        events = streams.stream_config(backend, config, sorted(kept))
         retries = streams.retry_config(backend, config)
-        for wanted in (events, retries, streams.dead_letter_config(backend, config)):
+        for wanted, subject_key in (
+            (streams.stream_config(backend, config, sorted(kept)), "streamSubjectPrefix"),
+            (retries, "streamName"),
+            (streams.dead_letter_config(backend, config), "deadLetterSubject"),
+        ):
             try:
                 if (problem := await self._ensure_stream(jetstream, backend, wanted)) is not None:
                     return problem
@@ -195,7 +198,7 @@ class NatsDriver(Driver):
             except errors.NotReady:
                 raise
             except errors.JetStreamError as error:
-                return ProbeResult(Reason.STREAM_REFUSED, _refusal(wanted.name, error))
+                return ProbeResult(Reason.STREAM_REFUSED, _refusal(wanted.name, error, subject_key))
         return None
 
     async def _ensure_stream(
@@ -289,10 +292,10 @@ def _ownership_problem(
     )
 
 
-def _refusal(stream: str, error: errors.JetStreamError) -> str:
+def _refusal(stream: str, error: errors.JetStreamError, subject_key: str) -> str:
     text = f"stream {stream}: {error.description[:200]} (error {error.err_code})"
     if isinstance(error, errors.SubjectsInUse):
-        return f"{text}: choose another streamSubjectPrefix"
+        return f"{text}: choose another {subject_key}"
     if isinstance(error, errors.StreamFull):
         return f"{text}: lower maxBytes, or give the server more storage"
     return f"{text}: choose another streamName, or delete the stream so that it is created again"

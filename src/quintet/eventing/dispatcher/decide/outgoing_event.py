@@ -1,7 +1,8 @@
 """Converts a message of the stream to the HTTP request for a sink: a CloudEvent in binary mode. Pure.
 
 The publisher proxy stores events in binary mode, so their headers are passed on. Other clients may have
-stored structured events, which are converted. The sink gets the type as published, not the cleaned one.
+stored structured events, which are converted. The sink gets the type as published without the prefix of the
+backend, not the cleaned one, and the type exactly as published in the attribute `originaltype`.
 """
 
 import functools
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from quintet.apis.subscription import clean_type
 from quintet.eventing.decide.cloudevents import CloudEvent, NotACloudEventError, parse_events
 from quintet.eventing.decide.headers import (
     B3_PREFIX,
@@ -21,6 +23,8 @@ from quintet.eventing.decide.headers import (
     SOURCE,
     TRACING,
     TYPE,
+    BadValueError,
+    decode_value,
 )
 
 _TRACING: Final = frozenset(TRACING)
@@ -43,6 +47,17 @@ class OutgoingEvent(NamedTuple):
         """Source and id, which identify a CloudEvent."""
         return self.headers[SOURCE], self.headers[ID]
 
+    def has_other_type(self, clean: str) -> bool:
+        """Return whether the publisher proxy stored this event, with a type other than a cleaned one.
+
+        Then it shares only its subject with a Subscription: `<source>.<type>` may equal a complete type.
+        """
+        published = self.headers.get(ORIGINAL_TYPE, "")
+        try:
+            return bool(published) and clean_type(decode_value(published)) != clean_type(clean)
+        except BadValueError:
+            return False
+
 
 def build_outgoing(
     headers: Mapping[str, str] | None, payload: bytes, event_type_prefix: str
@@ -54,7 +69,7 @@ def build_outgoing(
         event_headers, body = _parse({name.lower(): value for name, value in given.items()}, payload)
         tracing = {name: value for name, value in forwarded.items() if _is_tracing(name)}
         forwarded = tracing | _forward_headers(event_headers)
-    original = forwarded.pop(ORIGINAL_TYPE, "") or forwarded[TYPE]
+    original = forwarded.get(ORIGINAL_TYPE, "") or forwarded[TYPE]
     forwarded[TYPE] = original.removeprefix(f"{event_type_prefix}.") if event_type_prefix else original
     return OutgoingEvent(forwarded, body)
 
