@@ -20,8 +20,8 @@ demo: setup ## Start a cluster, install Quintet and create one object of each ki
 	@$(BIN)/quintet demo $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: setup ## Run what CI runs: checks, unit, integration, fault and end-to-end tests: make test [KIND=checkup]
-	@tools/run-stages $(if $(KIND),$(addsuffix :KIND=$(KIND),unit integration e2e),check unit integration faults e2e)
+test: setup ## Run what CI runs: checks, unit, integration, security, fault and end-to-end tests: make test [KIND=checkup]
+	@tools/run-stages $(if $(KIND),$(addsuffix :KIND=$(KIND),unit integration e2e),check unit integration security faults e2e)
 
 ##@ Develop
 
@@ -79,7 +79,7 @@ run_tests = QUINTET_TEST_TIMES=build/times/$@$(KUBERNETES).json $(if $(RECORD),Q
 .PHONY: test-all
 test-all: setup ## Run all tests, for a release: also exhaustive, packaging and permission tests, and Kubernetes 1.36
 	@rm -rf build/rights
-	@tools/run-stages check unit:ALL=1 $(addsuffix :ALL=1:RECORD=1,integration faults e2e packaging) permissions \
+	@tools/run-stages check unit:ALL=1 $(addsuffix :ALL=1:RECORD=1,integration security faults e2e packaging) permissions \
 	  integration:KUBERNETES=1.36
 
 .PHONY: unit
@@ -97,6 +97,10 @@ fuzz: setup ## Fuzz the parsers, guided by coverage: make fuzz [FOR=60] [TARGET=
 .PHONY: integration
 integration: kubernetes nats ## Run the tests on a real control plane; KUBERNETES=1.36 selects another version
 	@$(run_tests) $(PARALLEL) tests/integration
+
+.PHONY: security
+security: kubernetes ## Try attacks of users and of stolen tokens on a real API server
+	@$(run_tests) tests/security
 
 .PHONY: faults
 faults: kubernetes nats ## Run the tests with a failing API server, network or leader

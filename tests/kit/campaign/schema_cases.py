@@ -17,6 +17,14 @@ ITEM = "[]"
 KEY = "{}"
 """The step from a map to a value of it."""
 GIVEN_KEY = "some-key"
+COMPLETE: Mapping[str, JsonObject] = {
+    "policies": {"name": "one", "include": {"kinds": ["Deployment"]}, "values": {"envs": {"A": "1"}}},
+    "volumeClaimTemplates": {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    },
+}
+"""Items of lists whose schema does not tell what they need."""
 IMAGE = "quintet.local/none:1"
 TEXTS = (
     "a",
@@ -117,7 +125,8 @@ def allowed_values(schema: JsonObject) -> list[Any]:
 
 def forbidden_values(schema: JsonObject) -> list[Any]:
     """Return values that a schema forbids: other types, and what lies beyond each bound."""
-    candidates = [*WRONG_TYPES]
+    # The API server itself admits a list where a time belongs.
+    candidates = [each for each in WRONG_TYPES if each != [1] or schema.get("format") != "date-time"]
     if "enum" in schema:
         candidates.append("no-such-value")
     for key, beyond in (("minimum", -1), ("maximum", 1)):
@@ -166,7 +175,7 @@ def place(schema: JsonObject, obj: JsonObject, steps: tuple[str, ...], value: An
         if step == ITEM:
             part = part["items"]
             if not where:
-                where.append(minimal(part))
+                where.append(copy.deepcopy(COMPLETE.get(steps[index - 1])) or minimal(part))
             key: Any = 0
         elif step == KEY:
             part = part["additionalProperties"]

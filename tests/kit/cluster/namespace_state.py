@@ -51,6 +51,16 @@ async def read_objects(api: Api, paths: Iterable[str], names: Iterable[str], *, 
     return [line for each in sorted(found) for line in each.splitlines()]
 
 
+async def list_owned(api: Api, paths: Iterable[str], owners: set[str]) -> list[str]:
+    """Return the objects of these collections that one of the owners owns, as `type/name`."""
+    return [
+        f"{path.rpartition('/')[2]}/{item['metadata']['name']}"
+        for path in paths
+        for item in (await api.get(path))["items"]
+        if any(each["uid"] in owners for each in item["metadata"].get("ownerReferences", ()))
+    ]
+
+
 def _as_text(path: str, item: JsonObject, names: Iterable[re.Pattern[str]]) -> str:
     metadata = item["metadata"]
     annotations = metadata.get("annotations", {})

@@ -22,14 +22,15 @@ from kit.background import run_in_background
 from kit.cli.quintet import COMMAND
 from kit.cluster.api import RefusedError
 from kit.cluster.control_plane import fresh_namespace
-from kit.cluster.namespace_state import created_collections, read_objects
+from kit.cluster.namespace_state import created_collections, list_owned, read_objects
 from kit.cluster.service_accounts import context
-from kit.eventually import NotInTimeError, eventually
+from kit.eventually import eventually
 from kit.fault_plans.plans import AT_WATCHES, AT_WRITES, SHORT, FirstLists, Plan
 from kit.fault_plans.stories import Stage, Story
 from kit.faults.proxy import FaultProxy, changes_state, matching
 from kit.faults.scenarios import keep_running
 from kit.process import Program
+from quintet.apis.meta import Resource
 from quintet.kinds import all_kinds
 
 SECONDS = 90.0
@@ -69,15 +70,15 @@ class Scene:
     proxy: FaultProxy
     operator: Program
     generations: dict[str, int] = field(default_factory=dict)
+    _uids: dict[str, str] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
 
     async def state(self) -> list[str]:
         """Return the objects of the namespace and what the statuses say, as lines."""
         stage = self.stage
-        paths = {*created_collections(all_kinds(), stage.namespace), *map(stage.path, BASICS)}
-        ours = sorted(paths - _pods_of_others(self.story, stage))
         names = (*self.story.random_names, stage.namespace)
         return [
-            *await read_objects(stage.api, ours, names),
+            *await read_objects(stage.api, self._collections(), names),
             *[
                 line
                 for resource, name in self.story.subjects
@@ -86,16 +87,27 @@ class Scene:
             *await self.story.read_more(stage),
         ]
 
-    async def _read_status(self, resource, name: str) -> list[str]:  # type: ignore[no-untyped-def]
+    async def list_orphans(self) -> list[str]:
+        """Return the objects that a deleted subject owned and the garbage collector has not deleted yet."""
+        return await list_owned(self.stage.api, self._collections(), self._gone)
+
+    def _collections(self) -> list[str]:
+        stage = self.stage
+        paths = {*created_collections(all_kinds(), stage.namespace), *map(stage.path, BASICS)}
+        return sorted(paths - _pods_of_others(self.story, stage))
+
+    async def _read_status(self, resource: Resource, name: str) -> list[str]:
         path = resource.path(self.stage.namespace, name)
         try:
             found = await self.stage.api.get(path)
         except RefusedError as refusal:
             if refusal.code != 404:
                 raise
+            self._gone |= {self._uids[name]} if name in self._uids else set()
             return [f"{resource.kind}: gone"]
         status = found.get("status", {})
         self.generations[name] = found["metadata"]["generation"]
+        self._uids[name] = found["metadata"]["uid"]
         conditions = [f"{c['type']}={c['status']}: {c['reason']}" for c in status.get("conditions", ())]
         current = status.get("observedGeneration") == found["metadata"]["generation"]
         return [f"{resource.kind}: {'current' if current else 'late'}: {each}" for each in sorted(conditions)]
@@ -154,6 +166,8 @@ async def _settled_state(scene: Scene) -> list[str]:
         now = await scene.state()
         assert earlier == now, "\n".join(difflib.unified_diff(earlier, now, lineterm="", n=1))
         assert not any(": late:" in line for line in now), now
+        orphans = await scene.list_orphans()
+        assert not orphans, f"not deleted yet: {orphans}"
         return now
 
     return await eventually(unchanged, within=SECONDS)
@@ -269,6 +283,3 @@ def _describe(plan: Plan, scene: Scene, error: BaseException) -> str:
             *scene.operator.log[-SHOWN_LOG_LINES:],
         ]
     )
-
-
-__all__ = ["NotInTimeError", "Run", "Scene", "ViolationError", "a_scene", "run_plan", "run_without_faults"]

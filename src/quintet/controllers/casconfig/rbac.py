@@ -35,7 +35,7 @@ USER_REQUIREMENTS = (
     UserRequirement(
         "casconfig-account.quintet.dev",
         CASCONFIGS,
-        ("policies", "scope", "mode"),
+        ("policies", "scope", "mode", "maxTargets"),
         "create",
         Resource("", "v1", "Pod", "pods"),
         f"a CASConfig acts as the ServiceAccount {SERVICE_ACCOUNT} of its namespace: you need permission to "
