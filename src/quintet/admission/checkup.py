@@ -3,7 +3,13 @@
 from quintet.admission.review import Admission, AdmissionRequest, Operation
 from quintet.apis.checkup import CHECKUPS
 from quintet.apis.checkup.types import IMMUTABLE_SPEC
-from quintet.apis.checkup.validation import alias_warnings, default, spec_errors
+from quintet.apis.checkup.validation import (
+    alias_warnings,
+    changes_run,
+    default,
+    schedule_errors,
+    spec_errors,
+)
 from quintet.apis.fields import SPEC, ErrorType, FieldError, ValidationResult
 from quintet.apis.meta import JsonObject
 
@@ -16,9 +22,12 @@ def _default(obj: JsonObject, operation: Operation) -> JsonObject:
 def _validate(request: AdmissionRequest) -> ValidationResult:
     if request.spec_unchanged:
         return ValidationResult()
-    if ((request.old_object or {}).get("status") or {}).get("startTime"):
-        return ValidationResult((FieldError(SPEC, ErrorType.FORBIDDEN, message=IMMUTABLE_SPEC),))
-    return ValidationResult(tuple(spec_errors(request.object.get("spec") or {})))
+    old, spec = request.old_object or {}, request.object.get("spec") or {}
+    if (old.get("status") or {}).get("startTime"):
+        if changes_run(old.get("spec") or {}, spec):
+            return ValidationResult((FieldError(SPEC, ErrorType.FORBIDDEN, message=IMMUTABLE_SPEC),))
+        return ValidationResult(tuple(schedule_errors(spec)))
+    return ValidationResult(tuple(spec_errors(spec)))
 
 
 ADMISSION = Admission(

@@ -14,6 +14,7 @@ from kit.kinds.statefulcluster_manifests import a_cluster, with_value
 from quintet import kinds
 from quintet.admission import review
 from quintet.admission.eventingbackend import admissions
+from quintet.apis.checkup.types import SCHEDULE_FIELDS
 from quintet.apis.eventingbackend import CATALOG, EVENTINGBACKENDS, config_faults
 from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.structural import CHECKED, SAID
@@ -282,6 +283,7 @@ SAID_ELSEWHERE = {
     "must be a number of seconds from 1 to 86400",
     "selector must not be empty: an empty selector selects every pod",
     "must be a number from 1 to 10000",
+    *(f"spec.{name} must not be set without spec.schedule" for name in SCHEDULE_FIELDS),
 }
 
 

@@ -7,24 +7,31 @@ from quintet.apis.checkup import CheckupStatus, Run, Verdict
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.results import Results
 from quintet.apis.meta import find_condition
+from quintet.controllers.checkup.decide import scheduling
 from quintet.controllers.checkup.decide import status as said
 from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
 from quintet.controllers.checkup.decide.verdict import Ending, Reason, invalid_ending
 from unit.checkup.observations import START, a_checkup
 
 END = "2026-01-01T10:00:12Z"
+NOTHING_DUE = scheduling.Plan(CheckupStatus())
 PASSED = Ending(Verdict.PASSED, Reason.SUCCEEDED, "The checkup finished successfully")
 
 
 def over(ending: Ending = PASSED, **changes) -> CheckupStatus:
     status = said.final_status(
-        a_checkup(), said.started_status(a_checkup(), START), ending, Results(True, "", {"a": "b"}), None, END
+        a_checkup(),
+        said.started_status(a_checkup(), NOTHING_DUE, START),
+        ending,
+        Results(True, "", {"a": "b"}),
+        None,
+        END,
     )
     return msgspec.structs.replace(status, **changes)
 
 
 def test_started_run_has_names_from_uid_and_number():
-    first = said.started_status(a_checkup(), START)
+    first = said.started_status(a_checkup(), NOTHING_DUE, START)
     assert (first.run, first.start_time, first.phase) == (1, START, "Pending")
     assert first.config_map == object_name("echo", "u-1", 1)
     assert first.config_map.startswith("echo-")
@@ -55,7 +62,7 @@ def test_every_verdict_but_passed_sets_failed(verdict):
 
 def test_running_status_has_unknown_verdict_conditions():
     status = said.running_status(
-        a_checkup(), said.started_status(a_checkup(), START), Results(None, "", {"step": "1"})
+        a_checkup(), said.started_status(a_checkup(), NOTHING_DUE, START), Results(None, "", {"step": "1"})
     )
     assert (status.verdict, status.result_map) == (None, {"step": "1"})
     assert find_condition(status.conditions, "Succeeded").status == "Unknown"
@@ -63,7 +70,7 @@ def test_running_status_has_unknown_verdict_conditions():
 
 
 def test_waiting_status_reports_the_obstacle():
-    begun = said.started_status(a_checkup(), START)
+    begun = said.started_status(a_checkup(), NOTHING_DUE, START)
     status = said.waiting_status(
         a_checkup(), begun, Obstacle(ObstacleReason.IMAGE, "ErrImagePull: no such image")
     )
@@ -101,12 +108,14 @@ def test_invalid_spec_that_never_ran_can_be_corrected():
     ],
 )
 def test_new_rerun_value_requests_another_run(annotations, seen, want):
-    assert said.is_rerun_requested(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
+    assert said.is_run_requested(a_checkup(over(observed_rerun=seen), annotations=annotations)) == want
 
 
 def test_previous_run_moves_to_history_with_ten_entries():
     old = over(run=12, history=tuple(Run(n, Verdict.PASSED) for n in range(11, 1, -1)))
-    status = said.started_status(a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), END)
+    status = said.started_status(
+        a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), scheduling.Plan(old), END
+    )
     assert (status.run, status.observed_rerun) == (13, "x")
     assert [run.run for run in status.history] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]
     assert (status.history[0].verdict, status.history[0].start_time) == ("Passed", START)

@@ -21,8 +21,14 @@ CANCEL: Final = "kiagnose.io/cancel"
 LONGEST_TIMEOUT: Final = 86_400
 MAX_RESULT_BYTES: Final = 256 * 1024
 """Maximum size of the results as JSON text: the object stores them twice and must stay below 1.5 MiB."""
-MOST_RUNS: Final = 10
+MOST_RUNS: Final = 100
+"""Maximum of each of the two limits of the history."""
+DEFAULT_RUNS: Final = 10
+KEPT_RESULT_LENGTH: Final = 128
+KEPT_RESULT_BYTES: Final = 2048
+"""Maximum size of the results of one run in the history, with their names."""
 LONGEST_RERUN: Final = 4096
+LONGEST_DEADLINE: Final = 2**31 - 1
 SUCCEEDED: Final = "The checkup finished successfully"
 
 _NUMBER = f"^([1-9][0-9]{{0,3}}|[1-7][0-9]{{4}}|8[0-5][0-9]{{3}}|86[0-3][0-9]{{2}}|{LONGEST_TIMEOUT})$"
@@ -34,6 +40,7 @@ Seconds = Annotated[int | str, Rule(_IN_BOUNDS, TIMEOUT_RULE)]
 class Phase(StrEnum):
     """The phase of a run."""
 
+    SCHEDULED = "Scheduled"
     PENDING = "Pending"
     STARTING = "Starting"
     RUNNING = "Running"
@@ -49,6 +56,13 @@ class Verdict(StrEnum):
     INFRA_ERROR = "InfraError"
     INVALID = "Invalid"
     CANCELLED = "Cancelled"
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What happens when a run is due while another one goes on."""
+
+    FORBID = "Forbid"
+    REPLACE = "Replace"
 
 
 LabelValue = Annotated[str, Meta(max_length=63)]
@@ -118,6 +132,49 @@ class CheckupSpec(Struct, frozen=True):
         ),
     ] = ""
     template: Annotated[CheckupTemplate, Meta(description="A patch of the pod template.")] = CheckupTemplate()
+    schedule: Annotated[
+        str,
+        Meta(
+            description="When to run, in the syntax of a CronJob, such as '*/15 * * * *' or '@daily'. "
+            "Without it, the checkup runs once, immediately.",
+            max_length=128,
+        ),
+    ] = ""
+    time_zone: Annotated[
+        str,
+        Meta(
+            description="The time zone of the schedule, such as Europe/Berlin. The default is UTC.",
+            max_length=64,
+        ),
+    ] = ""
+    concurrency_policy: Annotated[
+        ConcurrencyPolicy,
+        Meta(
+            description="What happens when a run is due while another one goes on. Forbid, the default: it "
+            "waits for the end of that run. Replace: that run is cancelled."
+        ),
+    ] = ConcurrencyPolicy.FORBID
+    starting_deadline_seconds: (
+        Annotated[
+            int,
+            Meta(
+                description="How late a scheduled run may start. Without it, the last missed run is made up "
+                "for however late it is.",
+                ge=1,
+                le=LONGEST_DEADLINE,
+            ),
+        ]
+        | None
+    ) = None
+    suspend: Annotated[
+        bool, Meta(description="Start no scheduled runs. A run that has started continues.")
+    ] = False
+    successful_runs_history_limit: Annotated[
+        int, Meta(description="How many passed runs the history keeps, by default 10.", ge=0, le=MOST_RUNS)
+    ] = DEFAULT_RUNS
+    failed_runs_history_limit: Annotated[
+        int, Meta(description="How many other runs the history keeps, by default 10.", ge=0, le=MOST_RUNS)
+    ] = DEFAULT_RUNS
 
     @property
     def seconds(self) -> int:
@@ -137,6 +194,20 @@ class Run(Struct, frozen=True):
     ] = ""
     start_time: Annotated[str | None, DATE_TIME, Meta(description="When the run started.")] = None
     completion_time: Annotated[str | None, DATE_TIME, Meta(description="When the run ended.")] = None
+    scheduled_time: Annotated[
+        str | None, DATE_TIME, Meta(description="The time of the schedule that the run was due at.")
+    ] = None
+    results: Annotated[
+        dict[str, Annotated[str, Meta(max_length=KEPT_RESULT_LENGTH)]],
+        Meta(
+            description=f"Results of at most {KEPT_RESULT_LENGTH} characters, up to {KEPT_RESULT_BYTES} "
+            "bytes in total.",
+            max_length=KEPT_RESULT_BYTES // 2,
+        ),
+    ] = field(default_factory=dict)
+    results_omitted: Annotated[
+        int, Meta(description="How many results of the run are not in the history.", ge=0)
+    ] = 0
 
 
 class CheckupStatus(Struct, frozen=True):
@@ -185,21 +256,60 @@ class CheckupStatus(Struct, frozen=True):
         Meta(description="Diagnostic data of an unsuccessful run, saved before its objects are deleted."),
     ] = None
     history: Annotated[
-        tuple[Run, ...], list_map("run"), Meta(description="Previous runs.", max_length=MOST_RUNS)
+        tuple[Run, ...],
+        list_map("run"),
+        Meta(description="Previous runs, the last one first.", max_length=2 * MOST_RUNS),
     ] = ()
+    next_run_time: Annotated[
+        str | None, DATE_TIME, Meta(description="The time of the schedule that the checkup waits for.")
+    ] = None
+    scheduled_time: Annotated[
+        str | None, DATE_TIME, Meta(description="The time of the schedule that this run was due at.")
+    ] = None
+    missed_runs: Annotated[
+        int, Meta(description="How many times of the schedule have passed without a run.", ge=0)
+    ] = 0
     conditions: Conditions = ()
 
 
 class Checkup(Object, frozen=True, kw_only=True):
-    """A diagnostic job: its image runs once, and its results are kept in the status."""
+    """A diagnostic job: its image runs once or on a schedule; its results are kept in the status."""
 
     spec: CheckupSpec
     status: CheckupStatus = CheckupStatus()
 
 
 IMMUTABLE_SPEC: Final = (
-    "spec must not be changed once the checkup has started: create another Checkup, or, to run the same "
-    f"again, set the annotation {RERUN} to a new value"
+    "spec must not be changed once the checkup has started, except for its schedule: create another Checkup, "
+    f"or, to run the same again, set the annotation {RERUN} to a new value"
+)
+SCHEDULE_FIELDS: Final = ("timeZone", "concurrencyPolicy", "startingDeadlineSeconds", "suspend")
+"""The fields that mean nothing without a schedule."""
+MUTABLE_FIELDS: Final = (
+    "schedule",
+    *SCHEDULE_FIELDS,
+    "successfulRunsHistoryLimit",
+    "failedRunsHistoryLimit",
+)
+"""The fields that may be changed after the checkup has started: they do not change what runs."""
+
+
+def _is_unchanged(name: str) -> str:
+    return f"(has(self.spec.{name}) ? has(oldSelf.spec.{name}) && self.spec.{name} == oldSelf.spec.{name}" + (
+        f" : !has(oldSelf.spec.{name}))"
+    )
+
+
+# CEL cannot compare params while the schedule changes: their schema has no type. The webhook can.
+_RUNS_THE_SAME = " && ".join(
+    (
+        "self.spec.image == oldSelf.spec.image",
+        "self.spec.serviceAccountName == oldSelf.spec.serviceAccountName",
+        _is_unchanged("timeoutSeconds"),
+        _is_unchanged("timeout"),
+        _is_unchanged("template"),
+        f"!({' && '.join(map(_is_unchanged, MUTABLE_FIELDS))})",
+    )
 )
 
 CHECKUP = CustomResource(
@@ -213,6 +323,7 @@ CHECKUP = CustomResource(
         AGE,
         Column("Message", ".status.message", wide=True),
         Column("Job", ".status.job", wide=True),
+        Column("Next", ".status.nextRunTime", wide=True, description="When the schedule runs it again."),
     ),
     selectable=(".status.verdict",),
     rules=(
@@ -226,8 +337,16 @@ CHECKUP = CustomResource(
             "spec.timeout is the deprecated name of spec.timeoutSeconds: set only one of them",
         ),
         Rule(
-            "!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec == oldSelf.spec",
+            "!has(oldSelf.status) || !has(oldSelf.status.startTime) || self.spec == oldSelf.spec"
+            f" || {_RUNS_THE_SAME}",
             IMMUTABLE_SPEC,
+        ),
+        *(
+            Rule(
+                f"!has(self.spec.{name}) || has(self.spec.schedule)",
+                f"spec.{name} must not be set without spec.schedule",
+            )
+            for name in SCHEDULE_FIELDS
         ),
     ),
 )

@@ -5,9 +5,15 @@ The controller calls `spec_errors` again, because an object may have bypassed th
 
 from typing import Any
 
-from quintet.apis.checkup import params
+from quintet.apis.checkup import params, schedule
 from quintet.apis.checkup.contract import CONTAINER, VARIABLES
-from quintet.apis.checkup.types import FINALIZER, LONGEST_TIMEOUT, TIMEOUT_RULE
+from quintet.apis.checkup.types import (
+    FINALIZER,
+    LONGEST_TIMEOUT,
+    MUTABLE_FIELDS,
+    SCHEDULE_FIELDS,
+    TIMEOUT_RULE,
+)
 from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath
 from quintet.apis.meta import JsonObject
 from quintet.apis.podtemplate import POD, named_items, shape_errors
@@ -63,7 +69,30 @@ def spec_errors(spec: JsonObject) -> list[FieldError]:
     values, found = params.parse(spec.get("params"))
     errors.found += found
     _check_template(spec.get("template") or {}, {params.variable(name) for name in values}, errors)
+    errors.found += schedule_errors(spec)
     return list(errors)
+
+
+def schedule_errors(spec: JsonObject) -> list[FieldError]:
+    """Return the errors of the schedule, which may change after the checkup has started."""
+    errors = FieldErrors()
+    if not spec.get("schedule"):
+        for name in SCHEDULE_FIELDS:
+            if name in spec:
+                errors.forbidden(SPEC.child(name), "it needs spec.schedule")
+        return list(errors)
+    for name, check in (("schedule", schedule.parse), ("timeZone", schedule.find_zone)):
+        try:
+            check(spec.get(name, ""))
+        except schedule.ScheduleError as error:
+            errors.invalid(SPEC.child(name), spec[name], str(error))
+    return list(errors)
+
+
+def changes_run(old: JsonObject, new: JsonObject) -> bool:
+    """Return whether another spec runs something else, and not only at other times."""
+    before, after = ({**spec, **dict.fromkeys(MUTABLE_FIELDS)} for spec in (old, new))
+    return before != after
 
 
 def _check_timeout(spec: JsonObject, errors: FieldErrors) -> None:

@@ -13,7 +13,6 @@ from datetime import datetime
 import msgspec
 
 from quintet.apis.checkup import CHECKUPS, Checkup, CheckupStatus, Phase, Verdict
-from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import FINALIZER
 from quintet.apis.checkup.validation import spec_errors
@@ -21,8 +20,9 @@ from quintet.apis.meta import Object, ObjectKey
 from quintet.clock import Clock, timestamp
 from quintet.controllers.checkup import evidence, metrics
 from quintet.controllers.checkup.caches import BY_ACCOUNT, CheckupCaches, account_of
-from quintet.controllers.checkup.decide import desired, timing, verdict
+from quintet.controllers.checkup.decide import desired, scheduling, timing, verdict
 from quintet.controllers.checkup.decide import status as statuses
+from quintet.controllers.checkup.decide.desired import run_name
 from quintet.controllers.checkup.decide.observed import (
     CheckupPod,
     JobState,
@@ -32,6 +32,7 @@ from quintet.controllers.checkup.decide.observed import (
 )
 from quintet.controllers.checkup.decide.verdict import Ending
 from quintet.controllers.checkup.setup import Setup
+from quintet.controllers.checkup.teardown import Teardown
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime.apply import Children, RepairBudget
@@ -55,7 +56,7 @@ class RunContext:
     @property
     def job_key(self) -> ObjectKey:
         """Return the key of its Job; all its objects have the same name."""
-        return ObjectKey(self.checkup.metadata.namespace, name_of(self.checkup, self.status.run))
+        return ObjectKey(self.checkup.metadata.namespace, run_name(self.checkup, self.status.run))
 
     @property
     def started_at(self) -> datetime:
@@ -85,26 +86,54 @@ class CheckupController(ObjectReconciler[Checkup]):
         self._verdicts = metrics.LastVerdicts()
         self._progress_written_at: dict[str, float] = {}
         self._read_events_at: dict[str, float] = {}
-        self._teardown_started_at: dict[ObjectKey, float] = {}
+        self._teardown = Teardown(client, children, clock, sources, limits)
         self._relabel_budget = RepairBudget(clock)
 
     async def reconcile(self, checkup: Checkup, context: Context[Checkup]) -> Outcome:
-        if not statuses.is_over(checkup):
-            return await self._follow(checkup, context)
-        await self._stop(checkup, checkup.status)
-        self._update_metrics(checkup)
-        if not statuses.is_rerun_requested(checkup):
-            return await self._delete_unrecorded_rerun(checkup)
-        if not await self._tear_down(checkup, checkup.status.run):
+        if statuses.is_running(checkup):
+            return await self._continue(checkup, context)
+        if statuses.is_over(checkup):
+            await self._teardown.stop(checkup, checkup.status)
+            self._update_metrics(checkup)
+        now = self._clock.now()
+        plan = scheduling.plan(checkup, now, cancelled=statuses.is_cancel_requested(checkup))
+        if plan.due is None and not statuses.is_run_requested(checkup):
+            return await self._wait_for_schedule(checkup, plan)
+        if checkup.status.run > 0 and not await self._tear_down(checkup):
             return Outcome(requeue_after=self._limits.look_again)
-        return await self._follow(checkup, context, again=True)
+        return await self._follow(checkup, context, statuses.started_status(checkup, plan, timestamp(now)))
+
+    async def _continue(self, checkup: Checkup, context: Context[Checkup]) -> Outcome:
+        """Advance a run by one step, or end it for the next one of its schedule."""
+        next_run = scheduling.must_replace(checkup, self._clock.now())
+        if next_run is None or next_run.delay is None:
+            return await self._follow(checkup, context, checkup.status)
+        if next_run.due is not None:
+            run = self._with_job(RunContext(checkup, context, checkup.status, self._clock.now()))
+            return await self._end(run, verdict.replaced_ending(), self._pod(run))
+        outcome = await self._follow(checkup, context, checkup.status)
+        delay = min(next_run.delay, outcome.requeue_after or next_run.delay)
+        return replace(outcome, requeue_after=delay)
+
+    async def _wait_for_schedule(self, checkup: Checkup, plan: scheduling.Plan) -> Outcome:
+        """Wait for the next run of the schedule, or for a rerun."""
+        status = plan.status
+        if not statuses.is_over(checkup):
+            if errors := spec_errors(msgspec.to_builtins(checkup.spec)):
+                return Outcome(
+                    statuses.invalid_status(checkup, "; ".join(map(str, errors)), self._clock.now())
+                )
+            status = statuses.scheduled_status(checkup, status)
+        rest = await self._teardown.delete_unrecorded_run(checkup)
+        delays = [
+            delay for delay in (plan.delay, None if rest else self._limits.look_again) if delay is not None
+        ]
+        return Outcome(status if status != checkup.status else None, min(delays, default=None))
 
     async def finalize(self, checkup: Checkup, context: Context[Checkup]) -> Outcome | None:
         self._verdicts.forget(checkup.key)
-        last, unrecorded = max(checkup.status.run, 1), checkup.status.run + 1
-        has_next = self._sources.has_begun(checkup, name_of(checkup, unrecorded))
-        runs = [last, unrecorded] if has_next else [last]
-        if all([await self._tear_down(checkup, number) for number in runs]):
+        self._forget_run(checkup)
+        if await self._teardown.delete_all(checkup):
             return None
         # The deletion of each child requeues the key; the delay is for one that the watch misses.
         return Outcome(requeue_after=self._limits.look_again)
@@ -114,22 +143,26 @@ class CheckupController(ObjectReconciler[Checkup]):
 
     def events(self, checkup: Checkup, before: CheckupStatus, after: CheckupStatus) -> Iterable[Event]:
         """Return an Event for a verdict or for what keeps a checkup from running; progress needs none."""
+        if after.missed_runs > before.missed_runs:
+            missed = after.missed_runs - before.missed_runs
+            yield Event(
+                WARNING,
+                "RunsMissed",
+                f"{missed} runs of the schedule were missed; {after.missed_runs} so far.",
+            )
         if (after.reason, after.verdict) == (before.reason, before.verdict):
-            return ()
+            return
         if after.verdict is None and after.reason not in set(ObstacleReason):
-            return ()
+            return
         kind = NORMAL if after.verdict is Verdict.PASSED else WARNING
         reason = f"{after.verdict}" if after.verdict is not None else after.reason
-        return (Event(kind, reason, after.message),)
+        yield Event(kind, reason, after.message)
 
-    async def _follow(self, checkup: Checkup, context: Context[Checkup], *, again: bool = False) -> Outcome:
-        """Advance a run by one step."""
-        now = self._clock.now()
-        begins = again or checkup.status.start_time is None
-        status = statuses.started_status(checkup, timestamp(now)) if begins else checkup.status
-        run = self._with_job(RunContext(checkup, context, status, now))
-        if begins and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
-            return await self._report_invalid_spec(run, "; ".join(map(str, errors)))
+    async def _follow(self, checkup: Checkup, context: Context[Checkup], status: CheckupStatus) -> Outcome:
+        """Advance a run by one step; its status may not be stored yet."""
+        run = self._with_job(RunContext(checkup, context, status, self._clock.now()))
+        if status.run != checkup.status.run and (errors := spec_errors(msgspec.to_builtins(checkup.spec))):
+            return Outcome(statuses.invalid_status(checkup, "; ".join(map(str, errors)), run.now))
         if statuses.is_cancel_requested(checkup):
             return await self._end(run, verdict.cancelled_ending(), self._pod(run))
         if not run.status.job_uid:
@@ -142,15 +175,6 @@ class CheckupController(ObjectReconciler[Checkup]):
         if run.status.job_uid or job is None or job.owner_uid != run.checkup.metadata.uid:
             return run
         return replace(run, status=statuses.with_job(run.status, run.job_key.name, job.uid))
-
-    async def _report_invalid_spec(self, run: RunContext, problem: str) -> Outcome:
-        """Report an invalid spec; the run has not started, so the spec may still be corrected."""
-        never = msgspec.structs.replace(run.status, start_time=None, run=0, config_map="")
-        return Outcome(
-            statuses.final_status(
-                run.checkup, never, verdict.invalid_ending(problem), Results(), None, timestamp(run.now)
-            )
-        )
 
     async def _set_up(self, run: RunContext) -> Outcome:
         """Create the children of a run, the Job last."""
@@ -288,67 +312,30 @@ class CheckupController(ObjectReconciler[Checkup]):
             if at is None and job is not None and job.state.succeeded is not None:
                 return await self._end_with_job(run, job.state)  # it ended while the evidence was collected
         if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
-            await self._read_missing_job(run)  # `_stop` needs the Job in the cache
+            await self._read_missing_job(run)  # `stop` needs the Job in the cache
         found = results or (await self._results(run) if run.status.job_uid else Results())
         status = statuses.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await run.context.write_status(status)
         over = msgspec.structs.replace(run.checkup, status=status)
         metrics.count(over)
         self._update_metrics(over)
-        await self._stop(run.checkup, status)
-        return Outcome(requeue_after=0.05) if statuses.is_rerun_requested(over) else Outcome()
+        await self._teardown.stop(run.checkup, status)
+        goes_on = run.checkup.spec.schedule or statuses.is_run_requested(over)
+        return Outcome(requeue_after=0.05) if goes_on else Outcome()
 
-    async def _stop(self, checkup: Checkup, status: CheckupStatus) -> None:
-        """End a Job that outlived its run by a deadline in the past, so that it ends as any Job does."""
-        key = ObjectKey(checkup.metadata.namespace, status.job)
-        job = self._sources.jobs.get(key) if status.job_uid else None
-        if job is None or job.uid != status.job_uid or job.deleting:
-            return
-        pods = [pod for pod in self._sources.pods_of_run(checkup, status.run) if pod.made_by(job.uid)]
-        if pods and all(pod.has_ended for pod in pods):
-            return  # the Job ends by itself, with its own result
-        if job.state.succeeded is None and job.state.deadline != timing.STOPPED:
-            body = {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": timing.STOPPED}}
-            try:
-                await self._client.patch(desired.JOBS, key, body, Object)
-            except NotFound:
-                return
+    async def _tear_down(self, checkup: Checkup) -> bool:
+        """Delete the objects of the last run; return whether all of them are gone."""
+        self._forget_run(checkup)
+        return await self._teardown.delete(checkup, checkup.status.run)
 
-    async def _delete_unrecorded_rerun(self, checkup: Checkup) -> Outcome:
-        """Delete the children of a rerun that a crashed process started and did not record."""
-        number = checkup.status.run + 1
-        if not self._sources.has_begun(checkup, name_of(checkup, number)):
-            return Outcome()
-        # The cache of Checkups may be behind the one of Jobs, and not show yet that this run was recorded.
-        if await self._sources.is_current(checkup) and await self._tear_down(checkup, number):
-            return Outcome()
-        return Outcome(requeue_after=self._limits.look_again)
-
-    async def _tear_down(self, checkup: Checkup, number: int) -> bool:
-        """Delete the Job and pods of a run, then its other children; return whether all of them are gone."""
-        name = name_of(checkup, number)
+    def _forget_run(self, checkup: Checkup) -> None:
         self._progress_written_at.pop(checkup.metadata.uid, None)
         self._read_events_at.pop(checkup.status.job_uid, None)
-        if not await self._children.remove(checkup, desired.JOBS, name):
-            return False
-        job = ObjectKey(checkup.metadata.namespace, name)
-        if self._sources.pods_of_run(checkup, number) and self._may_still_end(job):
-            return False
-        kinds = (desired.ROLE_BINDINGS, desired.ROLES, desired.CONFIG_MAPS)
-        removed = all([await self._children.remove(checkup, kind, name) for kind in kinds])
-        if removed:
-            self._teardown_started_at.pop(job, None)
-        return removed
 
     def _waiting_since(self, run: RunContext) -> datetime:
         """Return when the wait for the pod began: the creation of the Job, else the start of the run."""
         job = self._sources.jobs.get(run.job_key)
         return (job.state.created if job is not None else None) or run.started_at
-
-    def _may_still_end(self, job: ObjectKey) -> bool:
-        """Return whether pods may still end: a node that is gone never confirms the end of its pods."""
-        now = self._clock.monotonic()
-        return now - self._teardown_started_at.setdefault(job, now) < self._limits.teardown
 
     def _pod(self, run: RunContext) -> CheckupPod | None:
         uid = run.status.job_uid
@@ -379,13 +366,7 @@ class CheckupController(ObjectReconciler[Checkup]):
     def _update_metrics(self, checkup: Checkup) -> None:
         if checkup.status.verdict is not None:
             self._verdicts.show(checkup.key, checkup.status.verdict)
-            self._progress_written_at.pop(checkup.metadata.uid, None)
-            self._read_events_at.pop(checkup.status.job_uid, None)
-
-
-def name_of(checkup: Checkup, number: int) -> str:
-    """Return the name of the objects of a run."""
-    return object_name(checkup.metadata.name, checkup.metadata.uid, number)
+            self._forget_run(checkup)
 
 
 def build(

@@ -5,7 +5,7 @@ It may grant a checkup the permission to write results because it has that permi
 """
 
 from quintet.apis.checkup import CHECKUPS
-from quintet.apis.checkup.types import RERUN
+from quintet.apis.checkup.types import RERUN, SCHEDULE_FIELDS
 from quintet.apis.meta import Resource
 from quintet.controllers.checkup.decide.desired import RBAC, RESULT_VERBS
 from quintet.controllers.permissions import Permission, UserRequirement
@@ -36,7 +36,7 @@ USER_REQUIREMENTS = (
     UserRequirement(
         "checkup-account.quintet.dev",
         CHECKUPS,
-        ("image", "serviceAccountName", "params"),
+        ("image", "serviceAccountName", "params", "schedule", *SCHEDULE_FIELDS),
         "create",
         _PODS,
         "a Checkup runs an image as spec.serviceAccountName: you need permission to use that ServiceAccount "

@@ -23,6 +23,11 @@ RESULT_VERBS: Final = ("get", "update", "patch")
 _GRACE_SECONDS = 5
 
 
+def run_name(checkup: Checkup, number: int) -> str:
+    """Return the name of the objects of a run."""
+    return c.object_name(checkup.metadata.name, checkup.metadata.uid, number)
+
+
 def config_map(checkup: Checkup, name: str) -> JsonObject:
     """Return the ConfigMap with the parameters, to which the checkup writes its results."""
     given = params.parse(checkup.spec.params).values

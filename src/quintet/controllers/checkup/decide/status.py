@@ -1,17 +1,21 @@
 """Status of a Checkup, from the progress of its run."""
 
+from datetime import datetime
+
 import msgspec
 
-from quintet.apis.checkup import Checkup, CheckupStatus, Phase, Run, Verdict
+from quintet.apis.checkup import Checkup, CheckupStatus, Phase, Verdict
 from quintet.apis.checkup.contract import object_name
 from quintet.apis.checkup.evidence import Evidence
 from quintet.apis.checkup.results import Results
-from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, MOST_RUNS, RERUN
-from quintet.apis.meta import Condition
+from quintet.apis.checkup.types import CANCEL, LONGEST_RERUN, RERUN
+from quintet.apis.meta import Condition, find_condition
 from quintet.apis.text import truncate
+from quintet.controllers.checkup.decide import history
 from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
-from quintet.controllers.checkup.decide.timing import duration, parse_time
-from quintet.controllers.checkup.decide.verdict import Ending
+from quintet.controllers.checkup.decide.scheduling import SCHEDULED, Plan
+from quintet.controllers.checkup.decide.timing import duration, format_time, parse_time
+from quintet.controllers.checkup.decide.verdict import Ending, invalid_ending
 
 SUCCEEDED, FAILED, RUNNING = "Succeeded", "Failed", "Running"
 _LONGEST = 4096
@@ -26,11 +30,18 @@ def is_over(checkup: Checkup) -> bool:
     return status.verdict is not None
 
 
-def is_rerun_requested(checkup: Checkup) -> bool:
-    """Return whether a finished run is to be followed by another."""
+def is_running(checkup: Checkup) -> bool:
+    """Return whether a run has started and not ended."""
+    return checkup.status.start_time is not None and checkup.status.verdict is None
+
+
+def is_run_requested(checkup: Checkup) -> bool:
+    """Return whether a checkup that does not run is to run now, whatever its schedule is."""
+    if not is_over(checkup) and not checkup.spec.schedule:
+        return True
     asked = requested_rerun(checkup)
-    started = checkup.status.start_time is not None
-    return started and asked not in ("", checkup.status.observed_rerun) and not is_cancel_requested(checkup)
+    never = checkup.status.verdict is Verdict.INVALID and checkup.status.start_time is None
+    return not never and asked not in ("", checkup.status.observed_rerun) and not is_cancel_requested(checkup)
 
 
 def is_cancel_requested(checkup: Checkup) -> bool:
@@ -50,9 +61,9 @@ def requested_rerun(checkup: Checkup) -> str:
     return checkup.metadata.annotations.get(RERUN, "")[:LONGEST_RERUN]
 
 
-def started_status(checkup: Checkup, now: str) -> CheckupStatus:
+def started_status(checkup: Checkup, plan: Plan, now: str) -> CheckupStatus:
     """Return the status at the start of the next run; the previous run moves to the history."""
-    old = checkup.status
+    old = plan.status
     number = old.run + 1
     name = object_name(checkup.metadata.name, checkup.metadata.uid, number)
     return CheckupStatus(
@@ -60,20 +71,21 @@ def started_status(checkup: Checkup, now: str) -> CheckupStatus:
         phase=Phase.PENDING,
         run=number,
         start_time=now,
+        scheduled_time=format_time(plan.due) if plan.due is not None else None,
+        next_run_time=old.next_run_time,
+        missed_runs=old.missed_runs,
         observed_rerun=requested_rerun(checkup),
         config_map=name,
-        history=_history(old),
+        history=history.add_run(old, checkup.spec),
         conditions=old.conditions,
     )
 
 
-def _history(old: CheckupStatus) -> tuple[Run, ...]:
-    if old.verdict is None or old.run == 0:
-        return old.history
-    last = Run(
-        old.run, old.verdict, old.reason, truncate(old.message, 1024), old.start_time, old.completion_time
-    )
-    return (last, *old.history)[:MOST_RUNS]
+def scheduled_status(checkup: Checkup, status: CheckupStatus) -> CheckupStatus:
+    """Return the status of a checkup with a schedule that has not run yet."""
+    found = find_condition(status.conditions, SCHEDULED)
+    reason, message = (found.reason, found.message) if found is not None else ("", "")
+    return _phase_status(checkup, status, Phase.SCHEDULED, reason, message, Results(), "False")
 
 
 def with_job(status: CheckupStatus, name: str, uid: str) -> CheckupStatus:
@@ -108,6 +120,7 @@ def final_status(
     passed = ending.verdict is Verdict.PASSED
     message = truncate(ending.message, _LONGEST)
     verdicts = (
+        *_others(over),
         Condition(SUCCEEDED, "True" if passed else "False", ending.reason, message),
         Condition(FAILED, "False" if passed else "True", ending.reason, message),
         Condition(RUNNING, "False", "Finished", "the checkup has finished"),
@@ -121,6 +134,14 @@ def final_status(
         evidence=evidence,
         conditions=verdicts,
     )
+
+
+def invalid_status(checkup: Checkup, problem: str, now: datetime) -> CheckupStatus:
+    """Return the status of an invalid spec; no run has started, so the spec may still be corrected."""
+    never = msgspec.structs.replace(
+        checkup.status, start_time=None, completion_time=None, run=0, config_map="", job="", job_uid=""
+    )
+    return final_status(checkup, never, invalid_ending(problem), Results(), None, format_time(now))
 
 
 def _phase_status(
@@ -143,8 +164,14 @@ def _phase_status(
         results=results.text,
         result_map=results.values,
         conditions=(
+            *_others(status),
             Condition(SUCCEEDED, "Unknown", reason, _NOT_YET),
             Condition(FAILED, "Unknown", reason, _NOT_YET),
             Condition(RUNNING, runs, reason, message),
         ),
     )
+
+
+def _others(status: CheckupStatus) -> tuple[Condition, ...]:
+    """Return the conditions that are not about the run."""
+    return tuple(each for each in status.conditions if each.type not in (SUCCEEDED, FAILED, RUNNING))

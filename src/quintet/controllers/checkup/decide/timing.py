@@ -64,3 +64,8 @@ def duration(start: datetime, end: datetime) -> str:
 def parse_time(text: str | None) -> datetime | None:
     """Parse a Kubernetes timestamp."""
     return datetime.fromisoformat(text) if text else None
+
+
+def format_time(moment: datetime) -> str:
+    """Format a time as Kubernetes does, in whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -20,6 +20,7 @@ class Reason(StrEnum):
     DISRUPTED = "PodDisrupted"
     POD_LOST = "PodLost"
     CANCELLED = "Cancelled"
+    REPLACED = "ReplacedByNextRun"
     JOB_DELETED = "JobDeleted"
     INVALID = "InvalidSpec"
 
@@ -103,6 +104,15 @@ def cancelled_ending() -> Ending:
         f"cancelled by the annotation {CANCEL}; next: remove it and set {RERUN} to a new value to run again"
     )
     return Ending(Verdict.CANCELLED, Reason.CANCELLED, text)
+
+
+def replaced_ending() -> Ending:
+    """Return the ending for a run that still went on when the next one was due."""
+    text = (
+        "the next run of the schedule was due and spec.concurrencyPolicy is Replace; next: if this is not "
+        "intended, run it less often, or set Forbid"
+    )
+    return Ending(Verdict.CANCELLED, Reason.REPLACED, text)
 
 
 def pod_deleted_ending(pod: CheckupPod) -> Ending:

@@ -1,0 +1,111 @@
+"""Which run of a schedule is due. The rules are those of a CronJob.
+
+`status.nextRunTime` is all that is remembered: the time of the schedule that the checkup waits for. Of the
+times that have passed since, the last one is made up for if the starting deadline permits; the others were
+missed.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import islice, takewhile
+
+import msgspec
+
+from quintet.apis.checkup import Checkup, CheckupStatus, ConcurrencyPolicy
+from quintet.apis.checkup.schedule import Schedule, ScheduleError, parse
+from quintet.apis.meta import Condition, find_condition
+from quintet.controllers.checkup.decide.timing import format_time, parse_time
+
+SCHEDULED = "Scheduled"
+MOST_COUNTED = 1000
+"""Maximum number of missed runs that are counted at once."""
+
+
+class ScheduleReason(StrEnum):
+    """Whether the schedule starts runs. See docs/checkup.md."""
+
+    SCHEDULED = "WaitsForSchedule"
+    SUSPENDED = "Suspended"
+    CANCELLED = "CancelRequested"
+    INVALID = "InvalidSchedule"
+    NONE = "NoSchedule"
+
+
+_MESSAGES = {
+    ScheduleReason.SCHEDULED: "the next run starts at status.nextRunTime",
+    ScheduleReason.SUSPENDED: "spec.suspend is true: the schedule starts no runs",
+    ScheduleReason.CANCELLED: "the annotation kiagnose.io/cancel is set: the schedule starts no runs",
+    ScheduleReason.NONE: "the checkup has no schedule any more",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the schedule of a checkup requires now."""
+
+    status: CheckupStatus
+    """The status with the next time of the schedule."""
+    due: datetime | None = None
+    """The time of the schedule whose run is to start now."""
+    delay: float | None = None
+    """Seconds until the next time of the schedule; None if it starts no runs."""
+
+
+def plan(checkup: Checkup, now: datetime, *, cancelled: bool) -> Plan:
+    """Return which run is due; `cancelled`: the schedule must start no runs."""
+    spec, status = checkup.spec, checkup.status
+    if not spec.schedule:
+        known = find_condition(status.conditions, SCHEDULED) is not None
+        return Plan(_without_next_run(status, ScheduleReason.NONE) if known else status)
+    if spec.suspend or cancelled:
+        why = ScheduleReason.SUSPENDED if spec.suspend else ScheduleReason.CANCELLED
+        return Plan(_without_next_run(status, why))
+    try:
+        schedule = parse(spec.schedule, spec.time_zone)
+    except ScheduleError as error:  # it bypassed the webhooks
+        return Plan(_without_next_run(status, ScheduleReason.INVALID, f"spec.schedule: {error}"))
+    return _next_run(schedule, checkup, now)
+
+
+def _next_run(schedule: Schedule, checkup: Checkup, now: datetime) -> Plan:
+    status, deadline = checkup.status, checkup.spec.starting_deadline_seconds
+    following = schedule.next_after(now)
+    delay = (following - now).total_seconds()
+    waits = _with_condition(
+        msgspec.structs.replace(status, next_run_time=format_time(following)), ScheduleReason.SCHEDULED
+    )
+    expected = parse_time(status.next_run_time)
+    # A time that is not of this schedule was of one that somebody has changed since.
+    if expected is None or expected > now or schedule.last_until(expected) != expected:
+        return Plan(waits, delay=delay)
+    last, passed = schedule.last_until(now), _count(schedule, expected, now)
+    is_late = deadline is not None and now - last > timedelta(seconds=deadline)
+    missed = status.missed_runs + (passed if is_late else passed - 1)
+    return Plan(
+        msgspec.structs.replace(waits, missed_runs=missed), due=None if is_late else last, delay=delay
+    )
+
+
+def must_replace(checkup: Checkup, now: datetime) -> Plan | None:
+    """Return the plan of a checkup whose run may have to end for the next one; None if it may not."""
+    if checkup.spec.concurrency_policy is not ConcurrencyPolicy.REPLACE:
+        return None
+    return plan(checkup, now, cancelled=False)
+
+
+def _without_next_run(status: CheckupStatus, why: ScheduleReason, message: str = "") -> CheckupStatus:
+    return _with_condition(msgspec.structs.replace(status, next_run_time=None), why, message)
+
+
+def _with_condition(status: CheckupStatus, why: ScheduleReason, message: str = "") -> CheckupStatus:
+    state = "True" if why is ScheduleReason.SCHEDULED else "False"
+    condition = Condition(SCHEDULED, state, why, message or _MESSAGES[why])
+    others = (each for each in status.conditions if each.type != SCHEDULED)
+    return msgspec.structs.replace(status, conditions=(*others, condition))
+
+
+def _count(schedule: Schedule, first: datetime, now: datetime) -> int:
+    """Return how many times of the schedule have passed, from the first one on."""
+    later = takewhile(lambda moment: moment <= now, schedule.times_after(first))
+    return 1 + sum(1 for _ in islice(later, MOST_COUNTED - 1))
