@@ -1,26 +1,19 @@
 """A cluster with several nodes: network between them, volumes, and nodes that fail and return."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.commands import eventually, kubectl
-from e2e.conftest import COMMAND
 from e2e.machine_state import CLUSTER, MachineState
+from e2e.nodes import IMAGE, is_ready, pods, quintet, request, web
 from kit.cluster.control_plane import cluster_with_nodes
 from quintet.local import cluster as local
 from quintet.local.cluster import Cluster
 
 pytestmark = pytest.mark.node
 
-IMAGE = "quintet.local/json-server:0.17.4"
-SERVER = "require('http').createServer((_, answer) => answer.end(require('os').hostname())).listen(8080)"
-CLIENT = (
-    "require('http').get(process.argv[1], {timeout: 2000}, answer => answer.pipe(process.stdout))"
-    ".on('timeout', () => process.exit(1)).on('error', () => process.exit(1))"
-)
 CLASSES = ("standard", "exact")
 
 
@@ -38,78 +31,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "nothing is left",
         lambda: str(MachineState.read(state).added_since(before)),
     )
-
-
-def web() -> dict[str, object]:
-    """Return a Deployment with one pod per node, which moves at once when its node fails, and its Service."""
-    labels = {"app": "web"}
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "nodeTaintsPolicy": "Honor",
-        "labelSelector": {"matchLabels": labels},
-    }
-    tolerations = [
-        {
-            "key": f"node.kubernetes.io/{each}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": 1,
-        }
-        for each in ("not-ready", "unreachable")
-    ]
-    spec = {
-        "containers": [{"name": "web", "image": IMAGE, "command": ["node", "-e", SERVER]}],
-        "topologySpreadConstraints": [spread],
-        "tolerations": tolerations,
-    }
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {"selector": labels, "ports": [{"port": 80, "targetPort": 8080}]},
-    }
-    return {"apiVersion": "v1", "kind": "List", "items": [deployment, service]}
-
-
-def pods(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """Return the running pods of `web` by node: name and address."""
-    listed = json.loads(kubectl(cluster, "get", "pods", "-l", "app=web", "-o", "json"))["items"]
-    return {
-        pod["spec"]["nodeName"]: {"name": pod["metadata"]["name"], "address": pod["status"]["podIP"]}
-        for pod in listed
-        if pod["status"].get("podIP") and not pod["metadata"].get("deletionTimestamp")
-    }
-
-
-def request(cluster: Cluster, pod: str, url: str) -> str:
-    """Send a request from a pod; return the response, which is empty if there is none."""
-    return cluster.kubectl("exec", pod, "--", "node", "-e", CLIENT, url).stdout
-
-
-def is_ready(cluster: Cluster, node: str) -> bool:
-    path = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-    return kubectl(cluster, "get", "node", node, "-o", path) == "True"
-
-
-def quintet(cluster: Cluster, *arguments: str) -> str:
-    """Run the command on the clusters of the same state directory; return its standard error."""
-    state = str(cluster.directory.parents[2])
-    environment = cluster.environment | {"XDG_STATE_HOME": state}
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def test_nodes_have_names_zones_and_a_share_of_the_machine(pair):
