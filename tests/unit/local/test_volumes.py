@@ -132,6 +132,30 @@ def test_standard_pending_and_foreign_claims_do_not_grow(node):
     assert not volumes.must_grow(other, volumes.volume_for(a_claim(node), node))
 
 
+@pytest.mark.parametrize("storage_class", ["standard", "exact"])
+@pytest.mark.parametrize(
+    ("requested", "message"),
+    [
+        ({"volumeMode": "Block"}, "volumeMode Block is not supported: use Filesystem"),
+        (
+            {"dataSource": {"kind": "VolumeSnapshot"}},
+            "dataSource is not supported: volumes are created empty",
+        ),
+        ({"selector": {"matchLabels": {"a": "b"}}}, "selector is not supported: volumes are created empty"),
+    ],
+    ids=["block device", "snapshot", "selector"],
+)
+def test_claim_that_its_volume_would_not_satisfy_gets_an_event_and_no_volume(
+    node, storage_class, requested, message
+):
+    claim = a_claim(node, storage_class)
+    claim["spec"] |= requested
+    server = Server([claim])
+    storage.reconcile(server, node, Recorded())
+    (event,) = server.created
+    assert (event["kind"], event["reason"], event["message"]) == ("Event", "ProvisioningFailed", message)
+
+
 def test_provisioner_refuses_to_run_in_namespaces_of_machine(tmp_path):
     with pytest.raises(SystemExit, match="refusing to change network and mounts of the machine"):
         storage.main(str(tmp_path), "1", "192.0.2.1", "6443", ",".join(namespace_ids()))
@@ -270,6 +294,37 @@ print(json.dumps([grown, may_start, size(), (folder / "pvc-1/data/file").read_te
     assert may_start is in_use
     assert 240 * MIB < size < 256 * MIB
     assert content == "written meanwhile"
+
+
+def test_file_is_attached_if_a_loop_device_uses_it_or_devices_cannot_be_listed(tmp_path):
+    image, devices = tmp_path / "pvc-1.img", tmp_path / "block"
+    assert filesystems.is_attached(image, devices)
+    (devices / "loop0").mkdir(parents=True)
+    assert not filesystems.is_attached(image, devices)
+    (devices / "loop1/loop").mkdir(parents=True)
+    (devices / "loop1/loop/backing_file").write_text(f"{tmp_path}/pvc-2.img\n")
+    assert not filesystems.is_attached(image, devices)
+    (devices / "loop1/loop/backing_file").write_text(f"{image}\n")
+    assert filesystems.is_attached(image, devices)
+
+
+@needs_loop
+def test_growth_repairs_filesystem_of_a_growth_that_was_killed(tmp_path):
+    """A file system with an error, in a file that already has the new size."""
+    code = f"""
+import subprocess
+them.create("pvc-1", {64 * MIB})
+(folder / "pvc-1/data/file").write_text("kept")
+subprocess.run(["umount", folder / "pvc-1"], check=True)
+os.truncate(folder / "pvc-1.img", {128 * MIB})
+subprocess.run(["debugfs", "-w", "-R", "ssv free_blocks_count 1", folder / "pvc-1.img"], check=True)
+grown = them.grow("pvc-1", {128 * MIB}, in_use=False)
+print(json.dumps([grown, size(), (folder / "pvc-1/data/file").read_text()]))
+"""
+    grown, size, content = run_in_own_mounts(code, tmp_path)
+    assert grown
+    assert size > 110 * MIB
+    assert content == "kept"
 
 
 def test_can_grow_in_use_reads_effective_capabilities(tmp_path):

@@ -8,6 +8,7 @@ with the mount: when the volume is unmounted, or when the last process of the no
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +19,14 @@ from quintet.local.node.volumes import DATA
 from quintet.local.paths import UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 SUFFIX = ".img"
 # All of the size is for files: no blocks are reserved for root. One block size for small and large volumes.
 FORMAT = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", "4096")
 CAP_SYS_RESOURCE = 24
+# The exit code of e2fsck after it has corrected errors, for example of a growth that was killed.
+CORRECTED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Filesystems:
         if is_attached(image):
             return False
         _extend(image, size)
-        _run("e2fsck", "-f", "-p", str(image))
+        _run("e2fsck", "-f", "-p", str(image), success=(0, CORRECTED))
         _run("resize2fs", str(image))
         self.mount(name)
         return True
@@ -105,14 +108,16 @@ def can_grow_in_use(status: Path = Path("/proc/self/status")) -> bool:
 
 
 def is_attached(image: Path, devices: Path = Path("/sys/block")) -> bool:
-    """Return whether a loop device uses the file: its file system is mounted in some mount namespace."""
-    for path in devices.glob("loop*/loop/backing_file"):
-        try:
-            if path.read_text().strip() == str(image.resolve()):
+    """Return whether a loop device uses the file, which means that it is mounted in some mount namespace.
+
+    If the devices cannot be listed, assume that one does: to grow a mounted file would damage it.
+    """
+    found = list(devices.glob("loop*"))
+    for device in found:
+        with suppress(OSError):  # not in use, or detached meanwhile
+            if (device / "loop/backing_file").read_text().strip() == str(image.resolve()):
                 return True
-        except OSError:  # detached meanwhile
-            continue
-    return False
+    return not found
 
 
 def _extend(image: Path, size: int) -> None:
@@ -121,8 +126,8 @@ def _extend(image: Path, size: int) -> None:
             file.truncate(size)
 
 
-def _run(*command: str) -> None:
+def _run(*command: str, success: Sequence[int] = (0,)) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0:
+    if result.returncode not in success:
         lines = (result.stderr or result.stdout).strip().splitlines() or ["no error message"]
         raise LocalError(f"{command[0]} failed: {lines[-1]}", f"run `{' '.join(command)}` on the node")

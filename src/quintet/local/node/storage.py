@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quintet.local import teardown
 from quintet.local.api import Api
+from quintet.local.errors import LocalError
 from quintet.local.node.filesystems import Filesystems, can_grow_in_use
 from quintet.local.node.layout import Node
 from quintet.local.node.namespace import refuse_namespaces_of_machine
@@ -23,6 +24,7 @@ from quintet.local.node.volumes import (
     EXACT,
     capacity_patch,
     failure_event,
+    find_unsupported,
     is_ours,
     is_pending,
     is_released,
@@ -103,6 +105,8 @@ def _list(api: Api, path: str) -> list[Any]:
 
 
 def _create(api: Api, node: Node, filesystems: Filesystems, claim: Any) -> None:
+    if unsupported := find_unsupported(claim):
+        raise LocalError(unsupported, "change the claim")
     volume = volume_for(claim, node)
     folder, name = volumes_folder(node), volume["metadata"]["name"]
     folder.mkdir(parents=True, exist_ok=True)

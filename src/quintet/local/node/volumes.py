@@ -60,6 +60,17 @@ def is_pending(claim: Any, node: Node) -> bool:
     )
 
 
+def find_unsupported(claim: Any) -> str | None:
+    """Return what the claim requests that its volume would not have; None if it can be created."""
+    spec = claim["spec"]
+    if spec.get("volumeMode", "Filesystem") != "Filesystem":
+        return f"volumeMode {spec['volumeMode']} is not supported: use Filesystem"
+    for each in ("dataSource", "dataSourceRef", "selector"):
+        if spec.get(each):
+            return f"{each} is not supported: volumes are created empty"
+    return None
+
+
 def is_ours(volume: Any, node: Node) -> bool:
     """Return whether this node's provisioner created the volume: users can set annotation, path and claim."""
     meta, spec = volume["metadata"], volume["spec"]
