@@ -156,6 +156,7 @@ async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsew
     body = custom_resource_definition(CHECKUP)
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["ofALaterVersion"] = {"type": "string"}
+    schema["properties"]["spec"]["properties"]["image"]["maxLength"] = 10
     name = body["metadata"]["name"]
 
     await bare.apply(f"{CRDS}/{name}", body, manager="later", force=True)
@@ -164,6 +165,22 @@ async def test_incompatible_crd_stops_install_before_any_change(own, bare, elsew
     assert "spec.ofALaterVersion: the field is removed" in refused.stderr
     assert not await bare.exists(f"/api/v1/namespaces/{elsewhere}")
     await bare.delete(f"{CRDS}/{name}")
+
+
+async def test_crds_of_a_later_version_stay_when_an_earlier_one_is_installed(own, bare, elsewhere):
+    from quintet.apis.suite import QUINTET
+    from quintet.manifests.crd import custom_resource_definition
+
+    body = custom_resource_definition(QUINTET)
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["status"]["properties"]["ofALaterVersion"] = {"type": "string"}
+    path = f"{CRDS}/{body['metadata']['name']}"
+    await bare.apply(path, body, manager="later", force=True)
+    before = (await bare.get(path))["spec"]
+    done = await run_quintet(own, "install", "--no-wait", "-n", elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert "this version ignores versions[v1alpha1].schema.status.ofALaterVersion" in done.stderr
+    assert (await bare.get(path))["spec"] == before
 
 
 async def test_upgrade_without_installation_reports_next_step(own, bare):

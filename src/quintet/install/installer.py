@@ -16,6 +16,7 @@ import msgspec
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
 from quintet.apis.text import shorten_list
+from quintet.controllers.suite.crds import is_served
 from quintet.controllers.suite.decide.installation import (
     BY_KIND,
     CRDS,
@@ -24,7 +25,7 @@ from quintet.controllers.suite.decide.installation import (
     SELECTOR,
     key_of,
 )
-from quintet.controllers.suite.decide.safety import unsafe_changes
+from quintet.controllers.suite.decide.safety import describe_unused, is_wider, unsafe_changes
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.decide.status import Reason
 from quintet.controllers.suite.user_objects import list_user_objects
@@ -68,18 +69,26 @@ class Installer:
     async def check_crd_changes(self, kinds: Iterable[CustomResource]) -> None:
         """Raise an error if an existing CRD cannot be replaced safely."""
         for kind in kinds:
-            live = await self._get(CRDS, ObjectKey("", kind.resource.qualified))
-            if live is not None and (changes := unsafe_changes(live, custom_resource_definition(kind))):
+            ours = custom_resource_definition(kind)
+            live = await self._get(CRDS, key_of(ours))
+            changes = unsafe_changes(live, ours) if live is not None else []
+            if live is not None and changes and is_wider(live, ours):
+                unused = describe_unused(kind.resource.qualified, changes)
+                self.progress(f"the CRD of a later version stays: {unused}")
+            elif changes:
                 raise InstallError(
                     f"CRD {kind.resource.qualified} cannot be replaced, because existing objects could "
                     f"break: {'; '.join(changes[:5])}",
-                    "install the version that created it, or change your objects and apply the CRD yourself",
+                    "`quintet uninstall` keeps the objects: then change the CRD so that it can be replaced, "
+                    "and install again",
                 )
 
     async def apply(self, bodies: Sequence[JsonObject]) -> None:
         """Apply all objects; wait until CRDs are established."""
         for body in bodies:
             resource = resource_of(body)
+            if resource == CRDS and await self._has_wider_crd(body):
+                continue
             self.progress(f"applying {resource.kind} {key_of(body)}")
             await self._client.apply(resource, key_of(body), body, Object)
             if resource == CRDS:
@@ -222,11 +231,13 @@ class Installer:
             self._reported = state
             self.progress(state)
 
+    async def _has_wider_crd(self, body: JsonObject) -> bool:
+        """Return whether a CRD exists that a later version left: this one would remove fields."""
+        live = await self._get(CRDS, key_of(body))
+        return live is not None and bool(unsafe_changes(live, body)) and is_wider(live, body)
+
     async def _is_established(self, key: ObjectKey) -> bool:
-        live = await self._get(CRDS, key)
-        # The conditions of a new CRD are null.
-        conditions = (live or {}).get("status", {}).get("conditions") or ()
-        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+        return is_served(await self._get(CRDS, key) or {})
 
     async def _has_no_workloads(self, namespace: str) -> bool:
         pods = Resource("", "v1", "Pod", "pods")

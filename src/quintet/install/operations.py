@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from quintet import __version__
+from quintet.apis.suite import QUINTET
 from quintet.apis.text import shorten_list
 from quintet.components import COMPONENTS
 from quintet.imagenames import QUINTET as IMAGE
@@ -59,7 +60,7 @@ def prerequisites(flavour: Flavour) -> list[JsonObject]:
 
 async def apply(installer: Installer, flavour: Flavour, spec: JsonObject) -> None:
     """Apply the operator and the Quintet without waiting."""
-    await installer.check_crd_changes(kinds(flavour))
+    await installer.check_crd_changes([QUINTET, *kinds(flavour)])
     flavour = await _keep_registry(installer, flavour)
     await installer.apply(objects(flavour))
     await installer.apply_quintet(quintet_object(flavour, spec), changed=bool(spec))

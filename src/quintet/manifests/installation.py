@@ -148,7 +148,13 @@ def _part(
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:
         made.append(processes.network_policy(process))
-    return Part(name, names, tuple(made), processes.deployment(process))
+    needed = {component.name: _requirements(component) for component in group}
+    return Part(name, names, tuple(made), processes.deployment(process), needed)
+
+
+def _requirements(component: Component) -> frozenset[str]:
+    crds = (kind.resource.qualified for kind in component.kinds)
+    return frozenset((*crds, *(requirement.name for requirement in component.user_requirements)))
 
 
 def _permissions(name: str, group: Sequence[Component], home: str, scope: Scope) -> list[JsonObject]:

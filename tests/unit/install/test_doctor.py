@@ -33,6 +33,9 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles
 SERVERS = next(kind.resource for kind in CUSTOM_RESOURCES if kind.resource.kind == "JsonServer")
 
 
+ESTABLISHED = {"type": "Established", "status": "True"}
+
+
 def a_finding(status: str) -> Finding:
     return Finding("group", "check", status, "message")
 
@@ -122,6 +125,12 @@ def test_preflight_names_the_field_of_an_irreplaceable_crd():
     live = custom_resource_definition(QUINTET)
     schema = live["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["later"] = {"type": "string"}
+    (found,) = preflight.check_crds([(live, wanted)])
+    assert found.status == WARNING, "a later version left it, and it may stay"
+    assert "spec.later" in found.message
+    (found,) = health.check_crds([({**live, "status": {"conditions": [ESTABLISHED]}}, wanted)])
+    assert "later version than this command" in found.message
+    schema["properties"]["spec"]["properties"]["image"]["maxLength"] = 10
     (found,) = preflight.check_crds([(live, wanted)])
     assert found.status == FAILED
     assert "quintets.quintet.dev" in found.message

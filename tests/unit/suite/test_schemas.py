@@ -95,6 +95,12 @@ def changes(old, new):
         pytest.param(text(enum=["x", "y"]), text(enum=["x", "z"]), [": no longer allows y"], id="a choice less"),
         # Other demands.
         pytest.param(text(), text(**{RULES: [{"rule": "a"}]}), [": the rule `a` is new"], id="a rule"),
+        pytest.param(text(**{RULES: [{"rule": "a"}]}), text(**{RULES: [{"rule": "a || b ? c : d"}]}), [": the rule `a || b ? c : d` is new"], id="a choice is no alternative"),
+        pytest.param(text(**{RULES: [{"rule": "a ? b : c"}]}), text(**{RULES: [{"rule": "a ? b : c || d"}]}), [": the rule `a ? b : c || d` is new"], id="an alternative of a part of a choice"),
+        pytest.param(text(**{RULES: [{"rule": "a"}]}), text(**{RULES: [{"rule": "a && b"}]}), [": the rule `a && b` is new"], id="a rule with a further demand"),
+        pytest.param(obj(a=text()), obj(a=text(), b=text()) | {RULES: [{"rule": "!has(self.a) || has(self.b)"}]}, [": the rule `!has(self.a) || has(self.b)` is new"], id="a rule about a known field"),
+        pytest.param(obj(a=obj()), obj(a=obj(b=text())) | {RULES: [{"rule": "!has(self.a.b) || c"}]}, [": the rule `!has(self.a.b) || c` is new"], id="a rule that fails where its parent is missing"),
+        pytest.param(free(), free() | {RULES: [{"rule": "!has(self.b) || c"}]}, [": the rule `!has(self.b) || c` is new"], id="a rule about a field that was preserved"),
         pytest.param(
             text(**{RULES: [{"rule": "a"}]}),
             text(**{RULES: [{"rule": "a", "optionalOldSelf": True}]}),
@@ -141,6 +147,9 @@ def test_tighter_schema_is_reported_with_its_path(old, new, want):
         pytest.param(text(format="date-time"), text(), id="no format"),
         pytest.param(text(enum=["x"]), text(), id="no choice any more"),
         pytest.param(text(), text(nullable=True), id="null is allowed"),
+        pytest.param(text(**{RULES: [{"rule": "a"}]}), text(**{RULES: [{"rule": "a || (b ? c : d)"}]}), id="another alternative"),
+        pytest.param(obj(a=text()), obj(a=text(), b=text(), **{}) | {RULES: [{"rule": "!has(self.b) || has(self.a)"}]}, id="a rule about a new field"),
+        pytest.param(obj("a", a=obj()), obj("a", a=obj(b=text())) | {RULES: [{"rule": "!has(self.a.b) || self.a.b != ''"}]}, id="a rule about a new field of a required one"),
         pytest.param(text(**{RULES: [{"rule": "a", "message": "b"}]}), text(**{RULES: [{"rule": "a", "message": "c"}]}), id="a rule in other words"),
         pytest.param(text(allOf=[{"maxLength": 3}, {"minLength": 1}]), text(allOf=[{"minLength": 1}]), id="less of allOf"),
         pytest.param(text(anyOf=[{"maxLength": 3}]), text(anyOf=[{"maxLength": 3}, {"minLength": 9}]), id="more of anyOf"),

@@ -1,5 +1,7 @@
 """What an administrator reads in the status of the Quintet."""
 
+from dataclasses import replace
+
 import pytest
 
 from quintet.apis.jsonserver import JSONSERVER
@@ -109,12 +111,28 @@ def test_waiting_sets_progressing(seen, want):
     assert conditions(said(seen))["Progressing"] == want
 
 
-def test_problem_sets_degraded_and_not_progressing():
+def test_problem_of_a_blocked_part_sets_degraded_and_not_progressing():
     problem = Problem(Reason.UNSAFE_DEFINITION, "the definition is not changed")
-    status = said(InstallationState({PART: a_rollout("q:1")}, problems=(problem,)))
+    seen = InstallationState({PART: a_rollout("q:1")}, problems=(problem,), blocked=frozenset({PART}))
+    status = said(seen)
     assert conditions(status)["Progressing"][0] == "False"
     assert conditions(status)["Degraded"] == ("True", "UnsafeDefinition")
     assert status.conditions[2].message == "the definition is not changed"
+
+
+def test_part_is_blocked_only_if_none_of_its_controllers_could_work():
+    needs = {"a": frozenset({"crd-a", "policy-a"}), "b": frozenset({"crd-b"})}
+    part = replace(a_part(), requirements=needs)
+    assert not part.is_blocked(set())
+    assert not part.is_blocked({"policy-a"})
+    assert part.is_blocked({"policy-a", "crd-b"})
+    assert not a_part().is_blocked({"crd-a"})
+
+
+def test_crds_of_a_later_version_are_listed_without_degrading():
+    status = said(InstallationState({PART: a_rollout()}, wider=("x.y (this version ignores spec.z)",)))
+    assert conditions(status)["Degraded"] == ("False", "NewerDefinitions")
+    assert "spec.z" in status.conditions[2].message
 
 
 def test_long_list_of_problems_is_cut():

@@ -1,8 +1,8 @@
 """Reconciles the Quintet, which describes an installation.
 
 The phases: CRDs, without changes that could break stored objects → policies, RBAC and Services → delete
-what the spec no longer names → Deployments, one at a time → status. Nothing is rolled out while an
-earlier phase fails.
+what the spec no longer names → Deployments, one at a time → status. A failure stops only the parts that
+need what has failed.
 """
 
 from collections.abc import Iterable
@@ -29,6 +29,7 @@ from quintet.controllers.suite.decide.installation import (
     WEBHOOKS,
     Installation,
     Installer,
+    Part,
     Scope,
     key_of,
     resource_of,
@@ -122,6 +123,10 @@ class _Scope:
     waiting_objects: ObjectsWithoutController
     finishing: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    """Names of CRDs and policies that are not as they should be."""
+    blocked: set[str] = field(default_factory=set)
+    """Names of the parts that are not rolled out, because something that they need is missing."""
     waiting: list[str] = field(default_factory=list)
     removing: list[str] = field(default_factory=list)
     rollouts: dict[str, Rollout] = field(default_factory=dict)
@@ -154,11 +159,13 @@ class SuiteController(ObjectReconciler[Quintet]):
             return Outcome()
         scope = await self._observe(quintet, context.failures)
         await self._apply_crds(scope)
-        if not (scope.problems or scope.waiting):
-            await self._prepare(scope)
-        if not (scope.problems or scope.waiting or scope.removing):
+        await self._apply_policies(scope)
+        for part in scope.made.parts:
+            await self._prepare(scope, part)
+        # Old Deployments stay while new ones, which may replace them, cannot be created.
+        if all(part.name in scope.rollouts or part.name not in scope.blocked for part in scope.made.parts):
             await self._clean_up(scope)
-            await self._roll_out(scope)
+        await self._roll_out(scope)
         return Outcome(self._status(scope), _poll_seconds(scope), tuple(scope.failures))
 
     def events(self, quintet: Quintet, before: QuintetStatus, after: QuintetStatus) -> Iterable[Event]:
@@ -207,11 +214,29 @@ class SuiteController(ObjectReconciler[Quintet]):
             try:
                 if not await self._definitions.ensure(scope.quintet.key, body):
                     scope.waiting.append(key_of(body).name)
+                    scope.missing.add(key_of(body).name)
             except (KubeError, UnsafeCrdChange) as error:
+                scope.missing.add(key_of(body).name)
                 _note(scope, error)
 
-    async def _prepare(self, scope: _Scope) -> None:
-        for body in (*scope.made.policies, *(each for part in scope.made.parts for each in part.objects)):
+    async def _apply_policies(self, scope: _Scope) -> None:
+        for body in scope.made.policies:
+            try:
+                child = await self._ensure(scope.quintet, body)
+            except (KubeError, ForeignObject) as error:
+                scope.missing.add(key_of(body).name)
+                _note(scope, error)
+                continue
+            if child.deleting:
+                scope.missing.add(child.key.name)
+                scope.removing.append(f"{body['kind']} {child.key}")
+
+    async def _prepare(self, scope: _Scope, part: Part) -> None:
+        """Apply the objects that the pods of a part need."""
+        if part.is_blocked(scope.missing):
+            scope.blocked.add(part.name)
+            return
+        for body in part.objects:
             try:
                 if resource_of(body) in WEBHOOKS:
                     # The controller of the kind fills it in; the suite only creates and deletes it.
@@ -220,7 +245,9 @@ class SuiteController(ObjectReconciler[Quintet]):
                     child = await self._ensure(scope.quintet, body)
                 if child.deleting:
                     scope.removing.append(f"{body['kind']} {child.key}")  # created again once it is gone
+                    scope.blocked.add(part.name)
             except (KubeError, ForeignObject) as error:
+                scope.blocked.add(part.name)
                 _note(scope, error)
 
     async def _clean_up(self, scope: _Scope) -> None:
@@ -255,7 +282,7 @@ class SuiteController(ObjectReconciler[Quintet]):
         held = False
         for part in scope.made.parts:
             there = part.name in scope.rollouts
-            if held if there else self._stale_workloads(scope):
+            if part.name in scope.blocked or (held if there else self._stale_workloads(scope)):
                 continue
             try:
                 child = await self._ensure(scope.quintet, part.deployment)
@@ -266,7 +293,7 @@ class SuiteController(ObjectReconciler[Quintet]):
             held = held or (there and child.state.moving)
 
     def _stale_workloads(self, scope: _Scope) -> bool:
-        return any(each.startswith(f"{DEPLOYMENTS.kind} ") for each in scope.removing)
+        return any(resource == DEPLOYMENTS for resource, _ in self._stale(scope))
 
     async def _ensure(self, quintet: Quintet, body: JsonObject) -> Child[Any]:
         return await self._children.ensure(quintet, resource_of(body), body)
@@ -283,6 +310,8 @@ class SuiteController(ObjectReconciler[Quintet]):
             scope.namespaces,
             scope.waiting_objects,
             scope.finishing,
+            self._definitions.wider,
+            frozenset(scope.blocked),
         )
         return status_of(scope.quintet, scope.made, seen, self._version)
 

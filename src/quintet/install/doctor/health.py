@@ -9,6 +9,7 @@ from quintet.admission.registration import covers
 from quintet.apis.meta import JsonObject, Resource, find_condition
 from quintet.apis.suite import Quintet
 from quintet.apis.text import shorten_list
+from quintet.controllers.suite.decide.safety import is_wider, unsafe_changes
 from quintet.controllers.suite.decide.user_objects import UserObject
 from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding
 from quintet.install.user_objects import controller_of
@@ -106,13 +107,16 @@ def check_deletions(
 
 def check_crds(pairs: Iterable[tuple[JsonObject | None, JsonObject]]) -> list[Finding]:
     """Check that the live CRDs, each paired with that of this version, are equal and established."""
-    missing, silent, other = [], [], []
+    missing, silent = list[str](), list[str]()
+    other, later = list[str](), list[str]()
     for live, desired in pairs:
         name = desired["metadata"]["name"]
         if live is None:
             missing.append(name)
         elif not _is_established(live):
             silent.append(name)
+        elif _is_later(live, desired):
+            later.append(name)
         elif not covers(live["spec"], desired["spec"]):
             other.append(name)
     found = []
@@ -126,7 +130,15 @@ def check_crds(pairs: Iterable[tuple[JsonObject | None, JsonObject]]) -> list[Fi
     if other:
         message = f"CRDs of another version than this command: {shorten_list(other)}"
         found.append(Finding(GROUP, "definitions", WARNING, message, "quintet upgrade"))
+    if later:
+        message = f"CRDs of a later version than this command: {shorten_list(later)}"
+        step = "use the command of that version"
+        found.append(Finding(GROUP, "definitions", WARNING, message, step))
     return found or [Finding(GROUP, "definitions", OK, "all CRDs are of this version")]
+
+
+def _is_later(live: JsonObject, desired: JsonObject) -> bool:
+    return bool(unsafe_changes(live, desired)) and is_wider(live, desired)
 
 
 def _is_established(live: JsonObject) -> bool:

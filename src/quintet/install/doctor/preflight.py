@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from quintet.apis.meta import JsonObject, Resource
 from quintet.apis.text import shorten_list
-from quintet.controllers.suite.decide.safety import unsafe_changes
+from quintet.controllers.suite.decide.safety import describe_unused, is_wider, unsafe_changes
 from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding
 
 SERVER, CLUSTER = "server", "cluster"
@@ -97,7 +97,12 @@ def check_crds(pairs: Iterable[tuple[JsonObject | None, JsonObject]]) -> list[Fi
         name = desired["metadata"]["name"]
         if live is None:
             continue
-        if changes := unsafe_changes(live, desired):
+        changes = unsafe_changes(live, desired)
+        if changes and is_wider(live, desired):
+            message = f"this CRD accepts more than this version and stays: {describe_unused(name, changes)}"
+            step = "use the command of the version that created it"
+            found.append(Finding(CLUSTER, "definitions", WARNING, message, step))
+        elif changes:
             found.append(
                 Finding(
                     CLUSTER,

@@ -1,6 +1,6 @@
 """The objects that an installation consists of."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -57,6 +57,13 @@ class Part:
     objects: tuple[JsonObject, ...]
     """In creation order, without the Deployment."""
     deployment: JsonObject
+    requirements: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Names of the CRDs and policies that each of its controllers needs."""
+
+    def is_blocked(self, missing: Collection[str]) -> bool:
+        """Return whether none of its controllers could work, because CRDs or policies are missing."""
+        needs = self.requirements.values()
+        return bool(needs) and all(not names.isdisjoint(missing) for names in needs)
 
     @property
     def image(self) -> str:

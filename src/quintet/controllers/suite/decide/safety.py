@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quintet.apis.meta import JsonObject
+from quintet.apis.text import shorten_list
 from quintet.controllers.suite.decide.schemas import display, incompatible_changes
 
 _NO_CONVERSION: Final = "None"
@@ -21,6 +22,17 @@ def unsafe_changes(old: JsonObject, new: JsonObject) -> list[str]:
     """
     stored = old.get("status", {}).get("storedVersions") or ()
     return [*_check_frame(old["spec"], new["spec"]), *_versions(old["spec"], new["spec"], stored)]
+
+
+def is_wider(live: JsonObject, ours: JsonObject) -> bool:
+    """Return whether a live CRD accepts all objects that ours accepts, as that of a later version does."""
+    return not unsafe_changes({"spec": ours["spec"]}, live)
+
+
+def describe_unused(name: str, changes: list[str]) -> str:
+    """Return which parts of a wider CRD this version does not use, from its unsafe changes."""
+    paths = dict.fromkeys(change.partition(": ")[0] for change in changes)
+    return f"{name} (this version ignores {shorten_list(paths, 5)})"
 
 
 def _check_frame(old: JsonObject, new: JsonObject) -> Iterator[str]:

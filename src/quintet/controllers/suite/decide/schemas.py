@@ -4,6 +4,7 @@ Loosening is safe. What cannot be compared, and unknown keywords, count as tight
 does not name are validated by `additionalProperties`, preserved or pruned.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import chain
@@ -31,6 +32,9 @@ _COMPARED: Final = _WORDS.union(
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format"),
     ("allOf", "anyOf", "oneOf", "not", "uniqueItems"),
 )  # fmt: skip
+_ABSENT_FIELD: Final = re.compile(r"!has\(self((?:\.\w+)+)\) \|\| ")
+_QUOTED: Final = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
+_INNERMOST: Final = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
 _WIDER: Final = (("int32", "int64"), ("float", "double"))
 _ANYTHING: Final[JsonObject] = {_KEEPS: True}
 """A schema that neither validates nor prunes."""
@@ -183,8 +187,37 @@ def _check_defaults(old: JsonObject, new: JsonObject, path: str) -> Iterator[str
 def _check_rules(old: JsonObject, new: JsonObject, path: str) -> Iterator[str]:
     known = {_demand(rule) for rule in old.get(_RULES, ())}
     for rule in new.get(_RULES, ()):
-        if _demand(rule) not in known:
+        if _demand(rule) not in known and not _is_looser_rule(rule, old):
             yield f"{path}: the rule `{rule['rule']}` is new"
+
+
+def _is_looser_rule(declared: JsonObject, old: JsonObject) -> bool:
+    """Return whether a rule has an alternative that every valid object of the old schema fulfils."""
+    rule: str = declared["rule"]
+    if declared.get("optionalOldSelf") or _has_ternary(rule):
+        return False  # it binds weaker than `||`
+    for each in old.get(_RULES, ()):
+        if rule.startswith(f"{each['rule']} || ") and not _has_ternary(each["rule"]):
+            return True
+    absent = _ABSENT_FIELD.match(rule)
+    return absent is not None and _cannot_have(absent[1].split(".")[1:], old)
+
+
+def _cannot_have(path: list[str], schema: JsonObject) -> bool:
+    """Return whether no object has the field at a path, but all have what contains it."""
+    for name in path[:-1]:
+        if name not in schema.get("required", ()):
+            return False
+        schema = schema.get("properties", {}).get(name, {})
+    return path[-1] not in schema.get("properties", {}) and _schema_of_other_fields(schema) is None
+
+
+def _has_ternary(rule: str) -> bool:
+    """Return whether a CEL expression has `?` outside of parentheses, or may have it."""
+    plain = _QUOTED.sub("", rule)
+    while (reduced := _INNERMOST.sub("", plain)) != plain:
+        plain = reduced
+    return not set("?()[]{}'\"").isdisjoint(plain.replace("()", ""))
 
 
 def _demand(rule: JsonObject) -> tuple[str, bool]:

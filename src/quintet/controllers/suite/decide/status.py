@@ -22,6 +22,7 @@ class Reason(StrEnum):
     NOT_SERVING = "ControllersNotServing"
     NO_NAMESPACES = "NoNamespaces"
     MISSING_NAMESPACE = "MissingNamespace"
+    NEWER_DEFINITIONS = "NewerDefinitions"
     FINISHING_DELETIONS = "FinishingDeletions"
     DELETIONS_WAIT = "DeletionsWithoutController"
     ROLLING_OUT = "RollingOut"
@@ -68,6 +69,10 @@ class InstallationState:
     """Objects with finalizers of controllers that the spec does not name."""
     finishing: tuple[str, ...] = ()
     """Of these controllers, those that still run, to finish deletions."""
+    wider: tuple[str, ...] = ()
+    """CRDs of a later version that stay, with what this version ignores."""
+    blocked: frozenset[str] = frozenset()
+    """Parts that are not rolled out, because something that they need is missing."""
 
 
 def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
@@ -155,19 +160,20 @@ def _objects_without_controller(seen: InstallationState) -> Iterable[str]:
 
 
 def _progressing_condition(made: Installation, seen: InstallationState) -> Condition:
-    moving = [part.name for part in made.parts if seen.rollouts.get(part.name, Rollout()).moving]
+    parts = [part for part in made.parts if part.name not in seen.blocked]
+    moving = [part.name for part in parts if seen.rollouts.get(part.name, Rollout()).moving]
     waiting = [
         part.name
-        for part in made.parts
+        for part in parts
         if part.name in seen.rollouts and seen.rollouts[part.name].image != part.image
     ]
     for reason, names in (
         (Reason.DEFINITIONS, seen.waiting),
         (Reason.REMOVING, seen.removing),
         (Reason.ROLLING_OUT, [*moving, *(name for name in waiting if name not in moving)]),
-        (Reason.WEBHOOKS, sorted(seen.unregistered)),
+        (Reason.WEBHOOKS, sorted(seen.unregistered - seen.blocked)),
     ):
-        if names and not seen.problems:
+        if names:
             return Condition(PROGRESSING, "True", reason, ", ".join(names))
     if seen.finishing:
         finished = {name: seen.waiting_objects.deleting[name] for name in seen.finishing}
@@ -183,6 +189,9 @@ def _degraded_condition(made: Installation, seen: InstallationState) -> Conditio
         *_missing_namespaces(seen.scope),
         *_waiting_deletions(seen),
     ]
+    if not problems and seen.wider:
+        text = f"these CRDs are of a later version and stay: {'; '.join(seen.wider)}"
+        return Condition(DEGRADED, "False", Reason.NEWER_DEFINITIONS, truncate(text, _LONGEST))
     if not problems:
         return Condition(DEGRADED, "False", Reason.AS_WANTED, "everything matches the spec")
     text = "; ".join(problem.text for problem in problems)
