@@ -1,4 +1,4 @@
-"""The wheel, installed with pip and uv into empty environments outside the checkout: cluster, install, demo."""
+"""The wheel, installed with pip, uv and pipx into empty environments outside the checkout: cluster, install, demo."""
 
 import json
 import os
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
+PIPX = "pipx==1.18.4"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,22 @@ def install_with_uv(environment: Path, wheel: Path) -> None:
     )
 
 
-@pytest.fixture(scope="module", params=[install_with_pip, install_with_uv], ids=["pip", "uv"])
+def install_with_pipx(environment: Path, wheel: Path) -> None:
+    """Install as an application, with pipx itself in an environment of its own."""
+    own = environment.with_name("pipx")
+    subprocess.run([sys.executable, "-m", "venv", own], check=True)
+    subprocess.run([own / "bin/python", "-m", "pip", "install", "--quiet", PIPX], check=True)
+    folders = {"PIPX_HOME": own / "home", "PIPX_BIN_DIR": own / "applications", "PIPX_MAN_DIR": own / "man"}
+    variables = os.environ | {name: str(folder) for name, folder in folders.items()}
+    subprocess.run([own / "bin/pipx", "install", "--quiet", wheel], env=variables, check=True)
+    environment.symlink_to(own / "home/venvs/quintet")
+    assert (own / "applications/quintet").resolve() == (environment / "bin/quintet").resolve()
+
+
+INSTALLERS = {"pip": install_with_pip, "uv": install_with_uv, "pipx": install_with_pipx}
+
+
+@pytest.fixture(scope="module", params=INSTALLERS.values(), ids=INSTALLERS.keys())
 def installed(
     wheel: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Installed:
@@ -85,7 +101,7 @@ def test_installed_package_finds_the_same_kubernetes_in_the_cache(installed: Ins
     python = installed.environment / "bin/python"
     done = subprocess.run([python, "-P", "-c", code], cwd=installed.state, capture_output=True, text=True)
     where, built = done.stdout.split()
-    assert where.startswith(str(installed.environment))
+    assert Path(where).resolve().is_relative_to(installed.environment.resolve())
     assert built == str(is_built())
 
 
