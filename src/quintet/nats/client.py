@@ -81,17 +81,7 @@ class NatsClient:
         """Why there is no connection; None while there is one."""
 
     async def __aenter__(self) -> Self:
-        self._use(await connect(self._options))
-        try:
-            # A user without permission to receive responses is refused only now.
-            await self.flush(self._options.connect_seconds)
-        except NatsError as error:
-            reason = self._connection.error if self._connection is not None else self.failure
-            await self.close()
-            raise (reason if isinstance(reason, NotPermitted) else error) from None
-        except BaseException:
-            await self.close()
-            raise
+        self._use(await self._connect())
         return self
 
     async def __aexit__(
@@ -287,18 +277,22 @@ class NatsClient:
 
     # Connect.
 
+    async def _connect(self) -> NatsConnection:
+        # The login subscribes to responses, so that a user without permission to receive them is rejected.
+        return await connect(self._options, protocol.encode_subscribe(f"{self.inbox}*", "", _INBOX_SID))
+
     def _use(self, connection: NatsConnection) -> None:
         if connection.lost:
             raise Disconnected(f"lost the connection to NATS: {connection.error}")
         self._connection = connection
         self._connected_at = self.clock.monotonic()
         self.failure = None
-        commands = [protocol.encode_subscribe(f"{self.inbox}*", "", _INBOX_SID)]
-        commands += [
+        commands = [
             protocol.encode_subscribe(each.subject, each.queue, each.sid)
             for each in self._subscriptions.values()
         ]
-        connection.send(b"".join(commands))
+        if commands:
+            connection.send(b"".join(commands))
         connection.start(self, self.clock, self._options.ping_seconds)
         self._notify(connected=True)
 
@@ -309,7 +303,7 @@ class NatsClient:
             # Jitter, so that the clients of a restarted server do not reconnect at the same moment.
             await self.clock.sleep(backoff * random.uniform(0.8, 1.2))
             try:
-                self._use(await connect(self._options))
+                self._use(await self._connect())
             except NatsError as error:
                 self.failure = error
                 logger.info("reconnecting to NATS failed (attempt %d): %s", self._attempts, error)
@@ -328,7 +322,7 @@ class NatsClient:
         try:
             while old is not None and self._connection is old:
                 try:
-                    new = await connect(self._options)
+                    new = await self._connect()
                     if new.lost:  # using it would lose every subscription
                         raise Disconnected("the new connection was lost immediately")
                 except NatsError:

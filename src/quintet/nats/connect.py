@@ -35,10 +35,11 @@ from quintet.web.happy_eyeballs import connect_first
 _EXPIRED = (9, 10)
 
 
-async def connect(options: NatsOptions) -> NatsConnection:
+async def connect(options: NatsOptions, subscribe: bytes = b"") -> NatsConnection:
     """Return a connection that is logged in, to the first address that responds.
 
     Each address has `connect_seconds`. Their order is random, so that clients spread over the servers.
+    The login includes the encoded SUB, and fails if the server does not permit it.
     """
     addresses = list(options.addresses)
     if not addresses:
@@ -47,13 +48,13 @@ async def connect(options: NatsOptions) -> NatsConnection:
     if not addresses:
         raise ServerUnreachable(f"{options.address} has no address")
     random.shuffle(addresses)
-    attempts = [partial(_connect_to, options, address) for address in addresses]
+    attempts = [partial(_connect_to, options, subscribe, address) for address in addresses]
     return await connect_first(attempts, ServerUnreachable, NatsConnection.abort)
 
 
-async def _connect_to(options: NatsOptions, address: str) -> NatsConnection:
+async def _connect_to(options: NatsOptions, subscribe: bytes, address: str) -> NatsConnection:
     async with _timeout(options):
-        return await _open(options, address)
+        return await _open(options, subscribe, address)
 
 
 @asynccontextmanager
@@ -76,7 +77,7 @@ async def _resolve(options: NatsOptions) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-async def _open(options: NatsOptions, address: str) -> NatsConnection:
+async def _open(options: NatsOptions, subscribe: bytes, address: str) -> NatsConnection:
     loop = asyncio.get_running_loop()
     try:
         _, connection = await loop.create_connection(
@@ -87,7 +88,7 @@ async def _open(options: NatsOptions, address: str) -> NatsConnection:
     try:
         info = await connection.first_info()
         encrypted = await _encrypt(connection, info, options)
-        await _log_in(connection, info, options, encrypted=encrypted)
+        await _log_in(connection, info, options, subscribe, encrypted=encrypted)
     except Exception as error:
         connection.abort()
         # If sending failed on a lost connection, the error of the server says why.
@@ -118,7 +119,7 @@ async def _encrypt(connection: NatsConnection, info: ServerInfo, options: NatsOp
 
 
 async def _log_in(
-    connection: NatsConnection, info: ServerInfo, options: NatsOptions, *, encrypted: bool
+    connection: NatsConnection, info: ServerInfo, options: NatsOptions, subscribe: bytes, *, encrypted: bool
 ) -> None:
     accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -139,7 +140,7 @@ async def _log_in(
         "no_responders": True,
         **credentials.login(info.nonce),
     }
-    connection.log_in(protocol.encode_connect(settings), on_pong)
+    connection.log_in(protocol.encode_connect(settings, subscribe), on_pong)
     await accepted
 
 

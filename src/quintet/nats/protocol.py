@@ -171,9 +171,9 @@ def _parse_control(line: bytes) -> ProtocolEvent | None:
     raise ProtocolError(f"invalid line: {line[:60]!r}")
 
 
-def encode_connect(options: Mapping[str, Any]) -> bytes:
-    """Return a CONNECT and a PING, whose PONG confirms the login."""
-    return b"CONNECT " + msgspec.json.encode(options) + b"\r\n" + PING
+def encode_connect(options: Mapping[str, Any], subscribe: bytes) -> bytes:
+    """Return a CONNECT, an encoded SUB and a PING, whose PONG confirms both."""
+    return b"CONNECT " + msgspec.json.encode(options) + b"\r\n" + subscribe + PING
 
 
 def encode_publish(subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str) -> bytes:

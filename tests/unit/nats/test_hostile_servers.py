@@ -12,7 +12,14 @@ import pytest
 from kit.clock import VirtualClock
 from kit.eventually import eventually, eventually_true
 from quintet.nats.client import NatsClient
-from quintet.nats.errors import LoginRefused, NatsError, Overloaded, ProtocolError, ServerUnreachable
+from quintet.nats.errors import (
+    LoginRefused,
+    NatsError,
+    NotPermitted,
+    Overloaded,
+    ProtocolError,
+    ServerUnreachable,
+)
 from quintet.nats.options import NatsOptions
 
 GREETING = b'INFO {"server_id":"X","max_payload":1048576,"headers":true}\r\n'
@@ -92,10 +99,11 @@ async def test_client_gives_up_after_max_reconnects_when_server_closes_after_eve
 )
 async def test_client_reconnects_after_invalid_data(invalid):
     talked = []
+    logged_in = asyncio.Event()
 
     async def talk(reader, writer):
         await greet(reader, writer)
-        await reader.readuntil(b"SUB ")
+        await logged_in.wait()
         if not talked:
             talked.append(1)
             writer.write(invalid)
@@ -106,6 +114,7 @@ async def test_client_reconnects_after_invalid_data(invalid):
     async with a_peer(talk) as (url, calls), a_client(url, clock) as client:
         failures: list[NatsError | None] = []
         client.on_change.append(lambda connected: failures.append(client.failure))
+        logged_in.set()
         await eventually_true(lambda: failures)
         assert isinstance(failures[0], ProtocolError)
 
@@ -138,6 +147,22 @@ async def test_failed_login_raises_the_matching_error(said, want):
     async with a_peer(talk) as (url, _):
         with pytest.raises(want):
             await a_client(url, VirtualClock()).__aenter__()
+
+
+async def test_login_fails_when_server_rejects_subscription_to_responses():
+    heard: list[bytes] = []
+
+    async def talk(reader, writer):
+        writer.write(GREETING)
+        heard.append(await reader.readuntil(b"PING\r\n"))
+        writer.write(b"-ERR 'Permissions Violation for Subscription to \"_INBOX.x.*\"'\r\nPONG\r\n")
+        await reader.read()
+
+    async with a_peer(talk) as (url, calls):
+        with pytest.raises(NotPermitted, match="no permission to subscribe to _INBOX"):
+            await a_client(url, VirtualClock()).__aenter__()
+        assert len(calls) == 1
+    assert b"SUB _INBOX." in heard[0], "the subscription is part of the login"
 
 
 async def test_login_without_response_times_out():
