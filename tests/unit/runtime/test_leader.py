@@ -3,86 +3,63 @@
 import asyncio
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import hypothesis.strategies as st
-import msgspec
 from hypothesis import example, given, settings
 
 from kit.clock import VirtualClock
-from quintet.apis.meta import ObjectKey, ObjectMeta, Resource
-from quintet.kube.errors import AlreadyExists, Conflict, NotFound, Status, Unreachable
-from quintet.runtime.leader import Leader, Lease, LeaseSpec, Terms
-
-KEY = ObjectKey("system", "quintet")
-
-
-@dataclass
-class Etcd:
-    """A server with one Lease that rejects writes with an old version."""
-
-    clock: VirtualClock
-    lease: Lease | None = None
-    versions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def write(self, body: dict[str, Any], *, create: bool) -> Lease:
-        known = body["metadata"]["resourceVersion"]
-        if create and self.lease is not None:
-            raise AlreadyExists("POST", Status(code=409))
-        if not create and self.lease is None:
-            raise NotFound("PUT", Status(code=404))
-        if self.lease is not None and self.lease.metadata.resource_version != known:
-            raise Conflict("PUT", Status(code=409))
-        meta = ObjectMeta(name=KEY.name, namespace=KEY.namespace, resource_version=str(next(self.versions)))
-        self.lease = Lease(meta, msgspec.convert(body["spec"], LeaseSpec))
-        return self.lease
+from kit.leases import KEY, LeaseServer
+from quintet.apis.meta import ObjectKey, Resource
+from quintet.kube.errors import Unreachable
+from quintet.runtime.leader import Leader, Lease, Terms
 
 
 @dataclass
 class SlowClient:
     """A client for `Leader` whose requests are delayed both ways, or whose responses are lost."""
 
-    etcd: Etcd
+    server: LeaseServer
+    clock: VirtualClock
     delays: Iterator[tuple[float, float, bool]]
 
     async def get(self, resource: Resource, key: ObjectKey, kind: type[Lease]) -> Lease:
-        def read() -> Lease:
-            if self.etcd.lease is None:
-                raise NotFound("GET", Status(code=404))
-            return self.etcd.lease
-
-        return await self._delayed(read)
+        return await self._delayed(self.server.read)
 
     async def create(
         self, resource: Resource, body: dict[str, Any], kind: type[Lease], *, namespace: str
     ) -> Lease:
-        return await self._delayed(lambda: self.etcd.write(body, create=True))
+        return await self._delayed(lambda: self.server.write(body, create=True))
 
     async def replace(
         self, resource: Resource, key: ObjectKey, body: dict[str, Any], kind: type[Lease]
     ) -> Lease:
-        return await self._delayed(lambda: self.etcd.write(body, create=False))
+        return await self._delayed(lambda: self.server.write(body, create=False))
 
     async def _delayed(self, act: Any) -> Lease:
         there, back, lost = next(self.delays)
         if there:
-            await self.etcd.clock.sleep(there)
+            await self.clock.sleep(there)
         try:
             answer: Lease = act()
         finally:
             if back:
-                await self.etcd.clock.sleep(back)
+                await self.clock.sleep(back)
         if lost:
             raise Unreachable("the answer was lost")
         return answer
 
 
 def a_leader(
-    etcd: Etcd, name: str, delays: Iterator[tuple[float, float, bool]], terms: Terms | None = None
+    server: LeaseServer,
+    clock: VirtualClock,
+    name: str,
+    delays: Iterator[tuple[float, float, bool]],
+    terms: Terms | None = None,
 ) -> Leader:
-    client: Any = SlowClient(etcd, delays)
-    return Leader(client, KEY, name, etcd.clock, terms)
+    client: Any = SlowClient(server, clock, delays)
+    return Leader(client, KEY, name, clock, terms)
 
 
 async def campaign(leader: Leader) -> None:
@@ -103,8 +80,8 @@ QUICK, SLOW_READ, HANGING = (0.0, 0.0, False), (14.0, 0.0, False), (30.0, 0.0, F
 def test_only_one_replica_leads_however_slow_requests_are(delays):
     async def story() -> None:
         clock = VirtualClock()
-        etcd = Etcd(clock)
-        leaders = [a_leader(etcd, f"r{n}", itertools.cycle(each)) for n, each in enumerate(delays)]
+        server = LeaseServer()
+        leaders = [a_leader(server, clock, f"r{n}", itertools.cycle(each)) for n, each in enumerate(delays)]
         tasks = [asyncio.create_task(campaign(each)) for each in leaders]
         for _ in range(60):
             await clock.advance(1.0)
@@ -120,12 +97,12 @@ def test_only_one_replica_leads_however_slow_requests_are(delays):
 async def test_slow_read_of_lease_counts_its_duration_from_the_response():
     """The read of the standby takes 9 s, and returns a renewal from the end of that time."""
     clock = VirtualClock()
-    etcd = Etcd(clock)
+    server = LeaseServer()
     quick = itertools.repeat((0.0, 0.0, False))
-    first = a_leader(etcd, "first", quick)
+    first = a_leader(server, clock, "first", quick)
     await first.acquire()
     renewing = asyncio.create_task(first.keep())
-    second = a_leader(etcd, "second", itertools.chain([(9.0, 0.0, False)], quick))
+    second = a_leader(server, clock, "second", itertools.chain([(9.0, 0.0, False)], quick))
     taking = asyncio.create_task(second.acquire())
     await clock.advance(9.0)
     renewed = clock.elapsed - 1.0  # the last renewal was at 8 s
@@ -140,12 +117,12 @@ async def test_slow_read_of_lease_counts_its_duration_from_the_response():
 
 async def test_lease_duration_is_rounded_up_to_whole_seconds():
     clock = VirtualClock()
-    etcd = Etcd(clock)
+    server = LeaseServer()
     quick = itertools.repeat((0.0, 0.0, False))
     terms = Terms(duration=1.9, renew_deadline=1.8, retry=0.1)
-    first = a_leader(etcd, "first", quick, terms)
+    first = a_leader(server, clock, "first", quick, terms)
     await first.acquire()
-    second = a_leader(etcd, "second", quick, terms)
+    second = a_leader(server, clock, "second", quick, terms)
     taking = asyncio.create_task(second.acquire())
     while not second.holds():
         await clock.advance(0.1)
@@ -155,9 +132,9 @@ async def test_lease_duration_is_rounded_up_to_whole_seconds():
 
 async def test_standby_leads_soon_after_the_leader_is_gone():
     clock = VirtualClock()
-    etcd = Etcd(clock)
+    server = LeaseServer()
     quick = itertools.repeat((0.01, 0.01, False))
-    first, second = a_leader(etcd, "first", quick), a_leader(etcd, "second", quick)
+    first, second = a_leader(server, clock, "first", quick), a_leader(server, clock, "second", quick)
     task = asyncio.create_task(first.acquire())
     await clock.advance(1.0)
     taking = asyncio.create_task(second.acquire())

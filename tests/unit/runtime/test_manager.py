@@ -12,7 +12,7 @@ import pytest
 from kit.background import run_in_background
 from kit.clock import VirtualClock
 from kit.eventually import eventually_true
-from quintet.apis.meta import Object, ObjectKey, Resource
+from quintet.apis.meta import Object, ObjectKey, ObjectMeta, Resource
 from quintet.clock import SystemClock
 from quintet.kube.client import Client
 from quintet.kube.config import ClusterConfig
@@ -20,7 +20,13 @@ from quintet.kube.errors import DeadlineExceeded
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.runtime.cache import Store
+from quintet.runtime.controller import Controller
+from quintet.runtime.events import Recorder
+from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
+from quintet.runtime.ownwrites import OwnWrites
+from quintet.runtime.queue import WorkQueue
+from quintet.runtime.reconcile import Result
 from quintet.runtime.watch import Selection
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
@@ -28,10 +34,11 @@ LEASE = ObjectKey("system", "quintet")
 
 
 class Server:
-    """A server with one Lease; requests that `hangs` selects get no response."""
+    """A server with one Lease; requests that `hangs` selects get no response, or after `seconds` only."""
 
-    def __init__(self, hangs: Callable[[str, str], bool]) -> None:
+    def __init__(self, hangs: Callable[[str, str], bool], seconds: float | None = None) -> None:
         self._hangs = hangs
+        self._seconds = seconds
         self._lease: dict[str, object] | None = None
         self.hanging = 0
         self.renewals = 0
@@ -46,9 +53,13 @@ class Server:
                 body = await reader.readexactly(int(length[0]) if length else 0)
                 if self._hangs(method, path):
                     self.hanging += 1
-                    await reader.read()  # until the client disconnects
-                    break
-                status, answer = (200, {}) if path == "/version" else self._answer(method, body)
+                    if self._seconds is None:
+                        await reader.read()  # until the client disconnects
+                        break
+                    await asyncio.sleep(self._seconds)
+                    self.hanging -= 1
+                leases = path.rpartition("/leases")[1]
+                status, answer = self._answer(method, body) if leases else (200, {})
                 text = json.dumps(answer).encode()
                 writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
         writer.close()
@@ -91,6 +102,47 @@ async def test_lease_is_acquired_while_controllers_use_every_connection():
             await eventually_true(lambda: server.renewals > 0, within=20)
             manager.stop()
             await running
+
+
+@pytest.mark.parametrize(
+    ("terms", "renewals"),
+    [
+        pytest.param(Terms(60.0, 40.0, 0.1), 20, id="20 renewals"),
+        pytest.param(
+            Terms(), 300, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1200)], id="10 minutes"
+        ),
+    ],
+)
+async def test_lease_is_kept_while_72_workers_write_to_a_slow_server(terms: Terms, renewals: int, caplog):
+    """Each write takes 10 s, as if a webhook of somebody else hung; the limit of requests is the real one."""
+    server, clock = Server(creates_config_maps, seconds=10.0), SystemClock()
+    async with serving(server) as config, Transport(config) as transport:
+        manager = Manager(Client(transport), clock, "replica", lease=LEASE, terms=terms)
+        manager.add_controller(*a_controller_that_creates(manager.client, 72))
+        async with run_in_background(manager.run()):
+            await eventually_true(lambda: server.hanging == 32, within=20)
+            wanted = server.renewals + renewals
+            await eventually_true(lambda: server.renewals >= wanted, within=1000)
+            assert manager._leader
+            assert manager._leader.holds()
+    assert "Leadership lost" not in caplog.text
+
+
+def a_controller_that_creates(client: Client, workers: int) -> tuple[Controller, Recorder]:
+    """Return a controller that always creates ConfigMaps with all of its workers."""
+    store: Store[Object] = Store()
+    for number in range(workers):
+        store.put(Object(ObjectMeta(name=f"c{number}", namespace="ns", resource_version="1")))
+
+    async def reconcile(key: ObjectKey) -> Result:
+        with contextlib.suppress(DeadlineExceeded):  # waited too long for one of 32 places
+            await create(client, int(key.name[1:]))
+        return Result.after(0.0)
+
+    clock = SystemClock()
+    queue = WorkQueue("creates", clock)
+    controller = Controller("creates", reconcile, queue, store, OwnWrites(queue.add), clock, workers=workers)
+    return controller, Recorder(client, "creates", "replica", clock)
 
 
 async def test_request_behind_hanging_requests_times_out():
