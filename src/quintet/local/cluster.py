@@ -254,11 +254,13 @@ def list_clusters() -> list[str]:
 def load_cluster(name: str) -> Cluster | None:
     """Return the cluster if its start was completed, healthy or not; else None."""
     known = {each.name for each in fields(Cluster)}
+    directory = cluster_directory(name)
     try:
-        stored = json.loads((cluster_directory(name) / "cluster.json").read_text())
+        stored = json.loads((directory / "cluster.json").read_text())
         values = {key: value for key, value in stored.items() if key in known}
-        for key in ("kubeconfig", "directory", "programs"):
-            values[key] = Path(values[key])
+        # Derived, never read: in a copied folder, the file names the cluster that it was copied from.
+        values |= {"name": name, "directory": directory, "kubeconfig": directory / "kubeconfig"}
+        values["programs"] = Path(values["programs"])
         for key in ("nodes", "zones"):
             values[key] = tuple(values.get(key, ()))
         return Cluster(**values)
@@ -312,13 +314,10 @@ def _store(layout: Layout, nodes: Sequence[Node], zones: Sequence[str]) -> Clust
     name = layout.directory.name
     version = Api(layout.directory, layout.outer_port).get("/version")
     stored = {
-        "name": name,
-        "kubeconfig": str(layout.directory / "kubeconfig"),
         "server": f"https://127.0.0.1:{layout.outer_port}",
         "version": version["gitVersion"] if version else "",
         "nodes": [node.name for node in nodes],
         "zones": list(zones),
-        "directory": str(layout.directory),
         "programs": str(layout.programs),
         "etcd_url": layout.etcd_url,
     }

@@ -14,10 +14,11 @@ from quintet.local.node.layout import is_of_stopped_node
 from quintet.local.process import find_processes, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from quintet.local.cluster import Cluster
+    from quintet.local.node.layout import Node
 
 SECONDS = 60.0
 PAUSE = 0.5
@@ -35,7 +36,7 @@ def is_removable(directory: Path) -> bool:
 def repair_cluster(directory: Path, cluster: Cluster | None, report: Callable[[str], None]) -> Cluster:
     """Restart the processes of a running cluster that have ended, and wait until it is healthy."""
     name = directory.name
-    remove = f"`quintet down --name {name}` removes the cluster and everything in it"
+    remove = _removal(name)
     if cluster is None:
         raise LocalError(f"cluster {name} runs, but its cluster.json cannot be read", remove)
     found, nodes = cluster, cluster.list_nodes()
@@ -43,16 +44,14 @@ def repair_cluster(directory: Path, cluster: Cluster | None, report: Callable[[s
 
     def healthy() -> bool:
         nonlocal waited
-        for process in find_processes(directory / "processes"):
-            if not process.is_alive() and not is_of_stopped_node(process, nodes):
-                for node in nodes:
-                    if process.name == node.process("namespace").name:
-                        step = f"quintet node stop {node.name}, then quintet node start {node.name}"
-                        raise LocalError(f"node {node.name} has lost its namespaces", step)
-                if process.name == "namespace":
-                    raise LocalError(f"cluster {name} has lost the namespace of its control plane", remove)
-                report(f"{process.name} of cluster {name} has ended: restarting it")
-                process.start_again()
+        known = find_processes(directory / "processes")
+        ended = [each for each in known if not each.is_alive() and not is_of_stopped_node(each, nodes)]
+        # Before any restart: a recorded command enters the namespaces of a pid, which can be reused by a
+        # process of the machine once the process that held the namespaces has ended.
+        _check_namespaces(name, {each.name for each in ended}, nodes)
+        for process in ended:
+            report(f"{process.name} of cluster {name} has ended: restarting it")
+            process.start_again()
         if found.is_healthy():
             return True
         if not waited:
@@ -69,3 +68,17 @@ def repair_cluster(directory: Path, cluster: Cluster | None, report: Callable[[s
 
     wait_until(healthy, SECONDS, late, pause=PAUSE)
     return found
+
+
+def _check_namespaces(name: str, ended: Collection[str], nodes: Sequence[Node]) -> None:
+    """Raise an error if a process has ended that held the namespaces of the control plane or of a node."""
+    if "namespace" in ended:
+        raise LocalError(f"cluster {name} has lost the namespace of its control plane", _removal(name))
+    for node in nodes:
+        if node.process("namespace").name in ended:
+            step = f"quintet node stop {node.name}, then quintet node start {node.name}"
+            raise LocalError(f"node {node.name} has lost its namespaces", step)
+
+
+def _removal(name: str) -> str:
+    return f"`quintet down --name {name}` removes the cluster and everything in it"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.node.cgroups import Cgroup, cluster_cgroup
 from quintet.local.process import ManagedProcess
+from quintet.local.teardown import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 MAXIMUM = 10
 SWITCH_ADDRESS = "192.168.255.1"
@@ -92,6 +93,15 @@ def is_of_stopped_node(process: ManagedProcess, nodes: Sequence[Node]) -> bool:
 
 
 def enter_namespaces(holder: ManagedProcess, *kinds: str) -> tuple[str, ...]:
-    """Return the command prefix that enters namespaces ("net", "mnt") of a running process."""
+    """Return the command prefix that enters namespaces ("net", "mnt") of a running process.
+
+    Raise an error if a namespace is that of the machine, which no command of a node may change.
+    """
     flags = {"net": "--net", "mnt": "--mount"}
-    return ("nsenter", *(f"{flags[each]}=/proc/{holder.pid}/ns/{each}" for each in kinds), "--")
+    places = {kind: Path(f"/proc/{holder.pid}/ns/{kind}") for kind in kinds}
+    for kind, place in places.items():
+        if place.readlink() == Path(f"/proc/self/ns/{kind}").readlink():
+            raise RefusedError(
+                f"{holder.name} is in the {kind} namespace of the machine", "quintet down removes the cluster"
+            )
+    return ("nsenter", *(f"{flags[kind]}={place}" for kind, place in places.items()), "--")
