@@ -8,7 +8,7 @@ from fuzz.splits import split
 from kit.clock import VirtualClock
 from quintet.nats import protocol
 from quintet.nats.connection import _fatal_error
-from quintet.nats.errors import NatsError, ProtocolError
+from quintet.nats.errors import NatsError, NotPermitted, ProtocolError
 from quintet.nats.jetstream import JetStream, parse_ack
 from quintet.nats.messages import Message, encode_headers
 from quintet.nats.protocol import Parser, ProtocolEvent, ServerError
@@ -56,6 +56,7 @@ class _Client:
         self.requests = 0
         self.connected = True
         self.on_change: list[Callable[[bool], None]] = []
+        self.on_refusal: list[Callable[[str, NotPermitted], None]] = []
         self.sent: list[bytes] = []
 
     async def send_request(self, *_: object) -> Message:

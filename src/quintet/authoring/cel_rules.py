@@ -17,8 +17,15 @@ def _name_rule(longest: int, pattern: str) -> Callable[[Any], bool]:
     return holds
 
 
-def _above_zero(given: Any) -> bool:
-    return re.fullmatch("([1-9][0-9]?|100)%", given) is not None if isinstance(given, str) else given > 0
+def _at_least(lowest: int) -> Callable[[Any], bool]:
+    """Return a rule for a number, or a percentage up to 100."""
+
+    def holds(given: Any) -> bool:
+        if not isinstance(given, str):
+            return bool(given >= lowest)
+        return re.fullmatch("(0|[1-9][0-9]?|100)%", given) is not None and int(given[:-1]) >= lowest
+
+    return holds
 
 
 def _pod(template: Any) -> Any:
@@ -49,7 +56,8 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "self.type != 'OnDelete' || !has(self.rollingUpdate)": (
         lambda strategy: strategy.get("type") != "OnDelete" or "rollingUpdate" not in strategy
     ),
-    "type(self) == int ? self > 0 : self.matches('^([1-9][0-9]?|100)%$')": _above_zero,
+    "type(self) == int ? self > 0 : self.matches('^([1-9][0-9]?|100)%$')": _at_least(1),
+    "type(self) == int ? self >= 0 : self.matches('^([0-9]|[1-9][0-9]|100)%$')": _at_least(0),
     "self.all(each, has(each.metadata) && has(each.metadata.name))": (
         lambda claims: all(map(_has_name, claims))
     ),

@@ -86,8 +86,8 @@ async def test_sink_with_dead_first_address_gets_event(monkeypatch):
     monkeypatch.setattr(sinks_module, "find_refusal", lambda *_: "")
     async with a_live_address(OK) as port:
         with a_dead_address(port):
-            sinks = SinkClient(SystemClock(), NetworkLimits.of(), 5.0)
-            answer = await sinks.post(f"http://sink.example:{port}/", OutgoingEvent({}, b"{}"))
+            sinks = SinkClient(SystemClock(), NetworkLimits.of())
+            answer = await sinks.post(f"http://sink.example:{port}/", OutgoingEvent({}, b"{}"), 5.0)
             sinks.close()
             assert answer.status == 200, answer
 
