@@ -11,7 +11,7 @@ from quintet.apis.meta import Object
 from quintet.inspect import kinds
 from quintet.inspect.events import EventSummary, parse_event, sort_by_time
 from quintet.inspect.follow import WatchTarget, follow_changes
-from quintet.inspect.owners import ObjectRef, OwnerLookup, object_ref
+from quintet.inspect.relations.owners import ObjectRef, OwnerLookup, object_ref
 from quintet.runtime.events import EVENTS
 
 if TYPE_CHECKING:

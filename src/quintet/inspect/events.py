@@ -75,11 +75,11 @@ def parse_event(event: JsonObject) -> EventSummary:
 def sort_by_time(found: Iterable[EventSummary]) -> list[EventSummary]:
     """Return the Events, oldest first; those without a time come before all others."""
 
-    def when(each: EventSummary) -> tuple[float, str]:
+    def time_and_id(each: EventSummary) -> tuple[float, str]:
         last = parse_time(each.last)
         return (last.timestamp() if last else 0.0, each.id)
 
-    return sorted(found, key=when)
+    return sorted(found, key=time_and_id)
 
 
 def event_row(each: EventSummary, now: datetime, *, namespaces: bool = False) -> tuple[str, ...]:

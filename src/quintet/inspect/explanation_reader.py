@@ -10,8 +10,8 @@ from quintet.apis.meta import JsonObject
 from quintet.components import COMPONENTS
 from quintet.inspect.events import EventSummary, parse_event
 from quintet.inspect.explanation import Child, Explanation, build_explanation
+from quintet.inspect.relations.tree import node_state, read_tree, tree_remarks
 from quintet.inspect.status import read_status
-from quintet.inspect.tree import node_state, read_tree, tree_remarks
 from quintet.kube.errors import Forbidden
 from quintet.runtime.events import EVENTS
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from quintet.apis.resources import CustomResource
     from quintet.inspect.kinds import ObjectName
-    from quintet.inspect.owned_objects import ObjectTree
+    from quintet.inspect.relations.owned_objects import ObjectTree
     from quintet.inspect.session import Session
     from quintet.kube.client import Client
 

@@ -14,9 +14,9 @@ from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.components import COMPONENTS
 from quintet.inspect.containers import ContainerLog, list_logs, prefix_lines, waiting_containers
 from quintet.inspect.follow import WatchTarget, follow_changes
-from quintet.inspect.owned_objects import find_owned_objects
-from quintet.inspect.owners import OwnerLookup, object_ref
-from quintet.inspect.subscriptions import dispatcher_selector
+from quintet.inspect.relations.owned_objects import find_owned_objects
+from quintet.inspect.relations.owners import OwnerLookup, object_ref
+from quintet.inspect.relations.subscriptions import dispatcher_selector
 from quintet.kube.client import PODS
 from quintet.kube.errors import ApiError, KubeError
 from quintet.local.errors import LocalError

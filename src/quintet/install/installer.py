@@ -180,7 +180,7 @@ class Installer:
         """Wait until objects that are being deleted are gone; an error names the remaining ones."""
         left, known = list(objects), {(each.kind.resource, each.metadata.uid) for each in objects}
 
-        async def deleted() -> bool:
+        async def are_deleted() -> bool:
             found = await self.list_user_objects({each.kind.resource: each.kind for each in left}.values())
             left[:] = [each for each in found if (each.kind.resource, each.metadata.uid) in known]
             if left:
@@ -188,7 +188,7 @@ class Installer:
             return not left
 
         try:
-            await self._wait_until("deleted", deleted)
+            await self._wait_until("deleted", are_deleted)
         except InstallError as error:
             raise InstallError(*describe_remaining(left, self._timeout)) from error
 

@@ -19,7 +19,7 @@ def stop(name: str, cluster: str) -> Node:
     """Kill every process of a node, as if its power failed; return the node."""
     from quintet.local.node.power import stop_node
 
-    with _locked(name, cluster) as (_, node):
+    with _lock_node(name, cluster) as (_, node):
         stop_node(node)
         return node
 
@@ -29,7 +29,7 @@ def start(name: str, cluster: str, report: Callable[[str], None]) -> Node:
     from quintet.local.node.power import start_node
     from quintet.local.node.start import layout_with_nodes
 
-    with _locked(name, cluster) as (found, node):
+    with _lock_node(name, cluster) as (found, node):
         layout = layout_with_nodes(found.directory, found.programs, found.port, len(found.nodes))
         start_node(node, found.list_nodes(), layout, report)
         return node
@@ -39,7 +39,7 @@ def partition(name: str, cluster: str) -> Node:
     """Disconnect a node from the control plane and the other nodes; return the node."""
     from quintet.local.node.power import connect_node
 
-    with _locked(name, cluster) as (_, node):
+    with _lock_node(name, cluster) as (_, node):
         connect_node(node, up=False)
         return node
 
@@ -48,7 +48,7 @@ def heal(name: str, cluster: str) -> Node:
     """Connect a node again; return the node."""
     from quintet.local.node.power import connect_node
 
-    with _locked(name, cluster) as (_, node):
+    with _lock_node(name, cluster) as (_, node):
         connect_node(node, up=True)
         return node
 
@@ -69,7 +69,7 @@ def find_node(name: str, cluster: str) -> tuple[Cluster, Node]:
 
 
 @contextmanager
-def _locked(name: str, cluster: str) -> Iterator[tuple[Cluster, Node]]:
+def _lock_node(name: str, cluster: str) -> Iterator[tuple[Cluster, Node]]:
     """Find a node and hold the lock of its cluster."""
     try:
         with hold_lock(find_lock(find_node(name, cluster)[0].name)):

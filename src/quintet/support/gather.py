@@ -13,9 +13,15 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, ObjectMeta, Resourc
 from quintet.controllers.suite.decide.installation import CRDS, DEPLOYMENTS, WEBHOOKS
 from quintet.inspect.error_messages import describe_error
 from quintet.inspect.kinds import all_kinds
-from quintet.inspect.owned_objects import TreeNode, attach_bodies, build_tree, child_types, group_by_owner
+from quintet.inspect.relations.owned_objects import (
+    TreeNode,
+    attach_bodies,
+    build_tree,
+    child_types,
+    group_by_owner,
+)
+from quintet.inspect.relations.tree import ASCII_LINES, render_tree
 from quintet.inspect.states import has_state
-from quintet.inspect.tree import ASCII_LINES, render_tree
 from quintet.kube.client import PODS, Client
 from quintet.kube.discovery import list_resources
 from quintet.kube.errors import ApiError, KubeError, NotFound

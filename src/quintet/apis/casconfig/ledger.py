@@ -97,7 +97,7 @@ def ledgers(obj: JsonObject, config: ObjectKey | None = None) -> list[Ledger]:
     """
     namespace = (obj.get("metadata") or {}).get("namespace", "")
     found = []
-    for key, text in _written(obj).items():
+    for key, text in _ledger_annotations(obj).items():
         try:
             found.append(_decode(key, text, namespace))
         except LedgerError:
@@ -106,7 +106,7 @@ def ledgers(obj: JsonObject, config: ObjectKey | None = None) -> list[Ledger]:
     return sorted(found, key=lambda ledger: (ledger.layer, ledger.config))
 
 
-def _written(obj: JsonObject) -> dict[str, str]:
+def _ledger_annotations(obj: JsonObject) -> dict[str, str]:
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     return {key: text for key, text in annotations.items() if key.startswith(PREFIX)}
 
@@ -226,12 +226,12 @@ def _decoded_entry(text: str, body: dict[str, Any]) -> Entry:
         raise ValueError(f"{text} has no such place")
     entry = Entry(path, body.get("was", ABSENT), body.get("is", ABSENT), at, made)
     for value in (entry.was, entry.now):
-        if (problem := _misplaced(path, value) or _risk(path, value)) is not None:
+        if (problem := _placement_error(path, value) or _risk(path, value)) is not None:
             raise ValueError(f"{text} must not be restored: {problem}")
     return entry
 
 
-def _misplaced(path: Path, value: Any) -> str | None:
+def _placement_error(path: Path, value: Any) -> str | None:
     """Return why a value cannot be at a path."""
     if path[0] == "annotations" and path[1].startswith(RESERVED):
         return "the annotation is reserved"

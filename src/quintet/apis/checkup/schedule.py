@@ -98,13 +98,13 @@ class Schedule:
         start = self._find_start(day)
         if start is None:
             found = self._times_on_change(day)
-            yield from (at for at in _ordered(found, backwards) if (at <= moment) is backwards)
+            yield from (at for at in _iterate(found, backwards) if (at <= moment) is backwards)
             return
-        for hour in _ordered(self.hours, backwards):
+        for hour in _iterate(self.hours, backwards):
             begin = start + hour * _HOUR
             if begin > moment if backwards else begin + _HOUR <= moment:
                 continue
-            for minute in _ordered(self.minutes, backwards):
+            for minute in _iterate(self.minutes, backwards):
                 at = begin + minute * _MINUTE
                 if (at <= moment) is backwards:
                     yield at
@@ -177,7 +177,7 @@ def find_zone(name: str) -> ZoneInfo:
         raise ScheduleError("is not the name of a time zone such as Europe/Berlin or UTC") from error
 
 
-def _ordered(items: Sequence[T], backwards: bool) -> Iterator[T]:
+def _iterate(items: Sequence[T], backwards: bool) -> Iterator[T]:
     return reversed(items) if backwards else iter(items)
 
 

@@ -57,13 +57,13 @@ class Node:
         return Cgroup(cluster_cgroup(self.cluster).name, self.link)
 
     @property
-    def stopped(self) -> Path:
+    def stop_marker(self) -> Path:
         """The file that exists while the node is stopped on purpose."""
         return self.directory / "stopped"
 
     def is_stopped(self) -> bool:
         """Return whether the node was stopped on purpose."""
-        return self.stopped.exists()
+        return self.stop_marker.exists()
 
     def process(self, program: str) -> ManagedProcess:
         """Return the process of a program of this node, such as kubelet."""

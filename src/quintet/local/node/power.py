@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def stop_node(node: Node) -> None:
     """Kill all processes of the node, pods included; its disk stays."""
     # Written first: a cluster whose node dies on purpose is not broken.
-    write_file(node.stopped, "")
+    write_file(node.stop_marker, "")
     node.cgroup.clear()
 
 
@@ -44,7 +44,7 @@ def start_node(node: Node, nodes: Sequence[Node], layout: Layout, report: Callab
     except BaseException:
         node.cgroup.clear()
         raise
-    teardown.remove_file(node.stopped, within=node.directory)
+    teardown.remove_file(node.stop_marker, within=node.directory)
 
 
 def connect_node(node: Node, *, up: bool) -> None:

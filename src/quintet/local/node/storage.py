@@ -30,8 +30,8 @@ from quintet.local.node.volumes import (
     is_released,
     must_grow,
     pending_patch,
-    requested,
     requested_bytes,
+    requested_size,
     volume_for,
     volumes_folder,
 )
@@ -127,7 +127,7 @@ def _grow(api: Api, filesystems: Filesystems, listed: Any, volume: Any) -> None:
     if claim["metadata"]["uid"] != meta["uid"] or not must_grow(claim, volume):
         return
     if filesystems.grow(name, requested_bytes(claim), in_use=can_grow_in_use()):
-        capacity = {"capacity": {"storage": requested(claim)}}
+        capacity = {"capacity": {"storage": requested_size(claim)}}
         api.request("PATCH", f"{VOLUMES}/{name}", {"spec": capacity})
         api.request("PATCH", f"{path}/status", capacity_patch(claim))
     elif patch := pending_patch(claim, _now()):

@@ -110,7 +110,7 @@ def capacity_patch(claim: Any) -> dict[str, Any]:
     """Return the patch of a status after the volume has the requested size."""
     # With the UID, it cannot change a later claim of the same name.
     uid = {"uid": claim["metadata"]["uid"]}
-    return {"metadata": uid, "status": {"capacity": {"storage": requested(claim)}, "conditions": None}}
+    return {"metadata": uid, "status": {"capacity": {"storage": requested_size(claim)}, "conditions": None}}
 
 
 def pending_patch(claim: Any, now: str) -> dict[str, Any] | None:
@@ -124,10 +124,10 @@ def pending_patch(claim: Any, now: str) -> dict[str, Any] | None:
 
 def requested_bytes(claim: Any) -> int:
     """Return the requested size in bytes, rounded up."""
-    return _to_bytes(requested(claim))
+    return _to_bytes(requested_size(claim))
 
 
-def requested(claim: Any) -> str:
+def requested_size(claim: Any) -> str:
     """Return the requested size."""
     return str(claim["spec"]["resources"]["requests"]["storage"])
 
@@ -142,7 +142,7 @@ def volume_for(claim: Any, node: Node) -> dict[str, Any]:
         "kind": "PersistentVolume",
         "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONERS[storage_class]}},
         "spec": {
-            "capacity": {"storage": requested(claim)},
+            "capacity": {"storage": requested_size(claim)},
             "accessModes": spec["accessModes"],
             "persistentVolumeReclaimPolicy": "Delete",
             "storageClassName": storage_class,

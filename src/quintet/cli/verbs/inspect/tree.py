@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quintet.cli import options, output
-from quintet.inspect.session import connect
-from quintet.inspect.status import Rating
-from quintet.inspect.tree import (
+from quintet.inspect.relations.tree import (
     ASCII_LINES,
     UNICODE_LINES,
     read_tree,
@@ -17,10 +15,12 @@ from quintet.inspect.tree import (
     tree_document,
     tree_remarks,
 )
+from quintet.inspect.session import connect
+from quintet.inspect.status import Rating
 
 if TYPE_CHECKING:
     from quintet.inspect.kinds import ObjectName
-    from quintet.inspect.owned_objects import ObjectTree
+    from quintet.inspect.relations.owned_objects import ObjectTree
     from quintet.inspect.session import Target
     from quintet.inspect.states import ChildState
 
@@ -54,7 +54,7 @@ async def _read(target: Target, named: ObjectName) -> ObjectTree:
 
 
 async def _watch(target: Target, named: ObjectName, form: str) -> None:
-    from quintet.inspect.follow_tree import follow_tree
+    from quintet.inspect.relations.follow_tree import follow_tree
 
     screen = output.Screen()
     async with connect(target) as session:

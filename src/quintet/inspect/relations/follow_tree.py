@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from quintet.apis.meta import JsonObject, Resource
 from quintet.clock import SystemClock
 from quintet.inspect.follow import WatchTarget, follow_changes
-from quintet.inspect.tree import read_tree
+from quintet.inspect.relations.tree import read_tree
 from quintet.kube.errors import NotFound
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from quintet.inspect.follow import Change
     from quintet.inspect.kinds import ObjectName
-    from quintet.inspect.owned_objects import ObjectTree
+    from quintet.inspect.relations.owned_objects import ObjectTree
     from quintet.inspect.session import Session
 
 PAUSE = 0.5

@@ -3,7 +3,7 @@
 import pytest
 
 from quintet.apis.meta import ObjectKey
-from quintet.inspect.subscriptions import backend_name, dispatcher_selector, sink_service
+from quintet.inspect.relations.subscriptions import backend_name, dispatcher_selector, sink_service
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import ObjectMeta, OwnerReference, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS
-from quintet.inspect.owned_objects import (
+from quintet.inspect.relations.owned_objects import (
     ObjectTree,
     TreeNode,
     build_tree,
@@ -13,9 +13,15 @@ from quintet.inspect.owned_objects import (
     claims_of,
     group_by_owner,
 )
+from quintet.inspect.relations.tree import (
+    UNICODE_LINES,
+    casconfig_targets,
+    node_state,
+    render_tree,
+    tree_remarks,
+)
 from quintet.inspect.states import child_state
 from quintet.inspect.status import Rating
-from quintet.inspect.tree import UNICODE_LINES, casconfig_targets, node_state, render_tree, tree_remarks
 
 PODS = Resource("", "v1", "Pod", "pods")
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")

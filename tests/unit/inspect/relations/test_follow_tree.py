@@ -4,8 +4,8 @@ import pytest
 
 from quintet.apis.meta import ObjectMeta, Resource
 from quintet.inspect.follow import Change, WatchTarget
-from quintet.inspect.follow_tree import concerns, watched_types
-from quintet.inspect.owned_objects import ObjectTree, TreeNode
+from quintet.inspect.relations.follow_tree import concerns, watched_types
+from quintet.inspect.relations.owned_objects import ObjectTree, TreeNode
 
 PODS = Resource("", "v1", "Pod", "pods")
 SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")

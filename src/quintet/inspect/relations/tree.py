@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from quintet.apis.meta import JsonObject
-    from quintet.inspect.owned_objects import ObjectTree, TreeNode
+    from quintet.inspect.relations.owned_objects import ObjectTree, TreeNode
     from quintet.kube.client import Client
 
 UNICODE_LINES = ("├── ", "└── ", "│   ", "    ")
@@ -35,8 +35,8 @@ def no_colour(state: ChildState) -> str:
 
 async def read_tree(client: Client, named: kinds.ObjectName, body: JsonObject) -> ObjectTree:
     """Return the tree of the objects that an object owns or works with."""
-    from quintet.inspect.owned_objects import find_owned_objects
-    from quintet.inspect.subscriptions import find_backend_and_sink, find_subscriptions
+    from quintet.inspect.relations.owned_objects import find_owned_objects
+    from quintet.inspect.relations.subscriptions import find_backend_and_sink, find_subscriptions
 
     found = await find_owned_objects(client, named.kind.resource, body)
     more: tuple[TreeNode, ...] = ()
@@ -57,7 +57,7 @@ def casconfig_targets(body: JsonObject) -> tuple[TreeNode, ...]:
 
     from quintet.apis.casconfig.types import Target
     from quintet.apis.meta import ObjectMeta, Resource
-    from quintet.inspect.owned_objects import TreeNode
+    from quintet.inspect.relations.owned_objects import TreeNode
 
     found = []
     for each in msgspec.convert((body.get("status") or {}).get("targets") or (), tuple[Target, ...]):

@@ -12,7 +12,7 @@ from quintet.apis.meta import JsonObject, ObjectKey, ObjectMeta, Resource
 from quintet.apis.subscription import SUBSCRIPTIONS
 from quintet.controllers.eventingbackend.decide.desired import BACKEND_LABEL, SERVICES
 from quintet.eventing.children import DISPATCHER, child_name
-from quintet.inspect.owned_objects import TreeNode
+from quintet.inspect.relations.owned_objects import TreeNode
 from quintet.kube.errors import ApiError, KubeError, NotFound
 
 if TYPE_CHECKING:
