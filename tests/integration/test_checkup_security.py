@@ -197,6 +197,7 @@ CHECKUP_RIGHT = {
 }
 USE = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": [ACCOUNT], "verbs": ["use"]}
 PODS_RIGHT = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+DELETE_RIGHT = {"apiGroups": ["kiagnose.io"], "resources": ["checkups"], "verbs": ["delete"]}
 OVERLAY = {"spec": {"nodeSelector": {"a": "b"}}}
 
 
@@ -270,6 +271,36 @@ async def test_user_needs_permission_for_service_account_to_rerun(
     await eventually(lambda: assert_decision("ann", want, rerun))
     # Other annotations start nothing.
     await eventually(lambda: assert_decision("ann", None, "kiagnose.io/cancel=true", "note=x"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "rules", "want"),
+    [
+        ({"schedule": "@hourly"}, [], "you need permission to use that ServiceAccount"),
+        ({"schedule": "@hourly"}, [USE], None),
+        ({"ttlSecondsAfterFinished": 0}, [USE], "you need permission to delete checkups here"),
+        ({"ttlSecondsAfterFinished": 0}, [DELETE_RIGHT], None),
+        ({"failedRunsHistoryLimit": 0}, [], None),
+    ],
+    ids=["schedule", "schedule-use", "ttl", "ttl-delete", "history"],
+)
+async def test_user_who_may_patch_gets_no_runs_and_no_deletion_by_it(
+    spec, rules, want, policed, checkups: Client, cluster, api: Api, namespace
+):
+    await grant(api, namespace, "ann", CHECKUP_RIGHT, *rules)
+    await grant(api, namespace, "nobody", CHECKUP_RIGHT)
+    await create(checkups, namespace, "asked")
+
+    def assert_decision(user: str, want: str | None, spec: dict[str, Any]) -> None:
+        arguments = ("patch", "ckup", "asked", "--type=merge", "-p", json.dumps({"spec": spec}))
+        done = cluster.kubectl(*arguments, "--dry-run=server", "-n", namespace, "--as", user)
+        assert (done.returncode == 0) == (want is None), done.stderr
+        assert want is None or want in done.stderr, done.stderr
+
+    effective = {"schedule": "@daily"}, {"ttlSecondsAfterFinished": 1}
+    for refused in effective:
+        await eventually(lambda spec=refused: assert_decision("nobody", "you need permission", spec))
+    await eventually(lambda: assert_decision("ann", want, spec))
 
 
 async def test_controller_has_exactly_the_permissions_that_it_grants():

@@ -26,6 +26,9 @@ HARMLESS = {
     },
     "Checkup": {
         "timeoutSeconds": "how long it may run",
+        "ttlSecondsAfterFinished": "needs permission to delete checkups, which an editor of them has",
+        "successfulRunsHistoryLimit": "how many runs the status keeps, at most 100",
+        "failedRunsHistoryLimit": "how many runs the status keeps, at most 100",
     },
     "CASConfig": {},
     "StatefulCluster": {

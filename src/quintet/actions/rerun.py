@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quintet.actions.annotate import annotate
 from quintet.actions.wait import wait_for
-from quintet.apis.checkup import CHECKUPS, Checkup, Verdict
+from quintet.apis.checkup import CHECKUPS, Checkup, Phase, Verdict
 from quintet.apis.checkup.types import CANCEL, RERUN
 from quintet.apis.steering import suspended
 from quintet.clock import SystemClock, micro_timestamp
@@ -28,7 +28,8 @@ async def rerun_checkup(
     if (refusal := find_obstacle(found.metadata)) is not None:
         raise LocalError(f"Checkup {key} {refusal[0]}", refusal[1])
     await annotate(client, CHECKUPS, key, {RERUN: value}, dry_run=dry_run)
-    when = "" if found.status.verdict is not None else ", after the current run has ended"
+    rests = found.status.verdict is not None or found.status.phase is Phase.SCHEDULED
+    when = "" if rests else ", after the current run has ended"
     report(f"checkup/{key.name} runs again{' (dry run)' if dry_run else when}")
     if not timeout or dry_run:
         return None
@@ -57,4 +58,4 @@ def read_result(checkup: Checkup, value: str) -> tuple[bool, str] | None:
         return None
     run = f"run {status.run}" if status.run else "no run"
     text = f"checkup/{checkup.metadata.name} {status.verdict}: {run}: {status.reason}: {status.message}"
-    return status.verdict is Verdict.PASSED, text
+    return status.verdict in (Verdict.PASSED, Verdict.FLAKY), text

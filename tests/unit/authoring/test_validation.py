@@ -283,6 +283,7 @@ SAID_ELSEWHERE = {
     "must be a number of seconds from 1 to 86400",
     "selector must not be empty: an empty selector selects every pod",
     "must be a number from 1 to 10000",
+    "spec.ttlSecondsAfterFinished must not be set with spec.schedule: such a Checkup never finishes",
     *(f"spec.{name} must not be set without spec.schedule" for name in SCHEDULE_FIELDS),
 }
 

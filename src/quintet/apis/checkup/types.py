@@ -24,6 +24,7 @@ MAX_RESULT_BYTES: Final = 256 * 1024
 MOST_RUNS: Final = 100
 """Maximum of each of the two limits of the history."""
 DEFAULT_RUNS: Final = 10
+MOST_RETRIES: Final = 10
 KEPT_RESULT_LENGTH: Final = 128
 KEPT_RESULT_BYTES: Final = 2048
 """Maximum size of the results of one run in the history, with their names."""
@@ -44,6 +45,7 @@ class Phase(StrEnum):
     PENDING = "Pending"
     STARTING = "Starting"
     RUNNING = "Running"
+    RETRYING = "Retrying"
     FINISHED = "Finished"
 
 
@@ -51,6 +53,7 @@ class Verdict(StrEnum):
     """The result of a run."""
 
     PASSED = "Passed"
+    FLAKY = "Flaky"
     FAILED = "Failed"
     TIMED_OUT = "TimedOut"
     INFRA_ERROR = "InfraError"
@@ -132,6 +135,27 @@ class CheckupSpec(Struct, frozen=True):
         ),
     ] = ""
     template: Annotated[CheckupTemplate, Meta(description="A patch of the pod template.")] = CheckupTemplate()
+    retries: Annotated[
+        int,
+        Meta(
+            description="How many times to run again after a run that failed, timed out or could not run. A "
+            "run that then passes has the verdict Flaky. The default is 0.",
+            ge=0,
+            le=MOST_RETRIES,
+        ),
+    ] = 0
+    ttl_seconds_after_finished: (
+        Annotated[
+            int,
+            Meta(
+                description="How long after its end the Checkup is deleted. Without it, it stays. Not for "
+                "Checkups with a schedule.",
+                ge=0,
+                le=LONGEST_DEADLINE,
+            ),
+        ]
+        | None
+    ) = None
     schedule: Annotated[
         str,
         Meta(
@@ -177,6 +201,11 @@ class CheckupSpec(Struct, frozen=True):
     ] = DEFAULT_RUNS
 
     @property
+    def has_ttl(self) -> bool:
+        """Return whether the Checkup is deleted some time after its end."""
+        return self.ttl_seconds_after_finished is not None
+
+    @property
     def seconds(self) -> int:
         """The timeout, from either field."""
         given = self.timeout_seconds if self.timeout_seconds is not None else self.timeout
@@ -197,6 +226,9 @@ class Run(Struct, frozen=True):
     scheduled_time: Annotated[
         str | None, DATE_TIME, Meta(description="The time of the schedule that the run was due at.")
     ] = None
+    attempt: Annotated[
+        int, Meta(description="The number of the attempt, if it was not the first one.", ge=0)
+    ] = 0
     results: Annotated[
         dict[str, Annotated[str, Meta(max_length=KEPT_RESULT_LENGTH)]],
         Meta(
@@ -266,6 +298,9 @@ class CheckupStatus(Struct, frozen=True):
     scheduled_time: Annotated[
         str | None, DATE_TIME, Meta(description="The time of the schedule that this run was due at.")
     ] = None
+    attempt: Annotated[
+        int, Meta(description="The number of this attempt, if it is not the first one.", ge=0)
+    ] = 0
     missed_runs: Annotated[
         int, Meta(description="How many times of the schedule have passed without a run.", ge=0)
     ] = 0
@@ -290,8 +325,14 @@ MUTABLE_FIELDS: Final = (
     *SCHEDULE_FIELDS,
     "successfulRunsHistoryLimit",
     "failedRunsHistoryLimit",
+    "ttlSecondsAfterFinished",
 )
 """The fields that may be changed after the checkup has started: they do not change what runs."""
+
+
+TTL_RULE: Final = (
+    "spec.ttlSecondsAfterFinished must not be set with spec.schedule: such a Checkup never finishes"
+)
 
 
 def _is_unchanged(name: str) -> str:
@@ -308,6 +349,7 @@ _RUNS_THE_SAME = " && ".join(
         _is_unchanged("timeoutSeconds"),
         _is_unchanged("timeout"),
         _is_unchanged("template"),
+        _is_unchanged("retries"),
         f"!({' && '.join(map(_is_unchanged, MUTABLE_FIELDS))})",
     )
 )
@@ -348,5 +390,6 @@ CHECKUP = CustomResource(
             )
             for name in SCHEDULE_FIELDS
         ),
+        Rule("!has(self.spec.ttlSecondsAfterFinished) || !has(self.spec.schedule)", TTL_RULE),
     ),
 )

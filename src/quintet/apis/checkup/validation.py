@@ -81,6 +81,8 @@ def schedule_errors(spec: JsonObject) -> list[FieldError]:
             if name in spec:
                 errors.forbidden(SPEC.child(name), "it needs spec.schedule")
         return list(errors)
+    if spec.get("ttlSecondsAfterFinished") is not None:
+        errors.forbidden(SPEC.child("ttlSecondsAfterFinished"), "a Checkup with spec.schedule never finishes")
     for name, check in (("schedule", schedule.parse), ("timeZone", schedule.find_zone)):
         try:
             check(spec.get(name, ""))

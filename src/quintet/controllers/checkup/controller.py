@@ -34,7 +34,7 @@ from quintet.controllers.checkup.decide.verdict import Ending
 from quintet.controllers.checkup.setup import Setup
 from quintet.controllers.checkup.teardown import Teardown
 from quintet.kube.client import Client
-from quintet.kube.errors import KubeError, NotFound
+from quintet.kube.errors import Conflict, KubeError, NotFound
 from quintet.runtime.apply import Children, RepairBudget
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING, Event
@@ -96,9 +96,16 @@ class CheckupController(ObjectReconciler[Checkup]):
             await self._teardown.stop(checkup, checkup.status)
             self._update_metrics(checkup)
         now = self._clock.now()
-        plan = scheduling.plan(checkup, now, cancelled=statuses.is_cancel_requested(checkup))
+        plan = scheduling.plan(
+            checkup,
+            now,
+            cancelled=statuses.is_cancel_requested(checkup),
+            retrying=statuses.is_retrying(checkup),
+        )
         if plan.due is None and not statuses.is_run_requested(checkup):
-            return await self._wait_for_schedule(checkup, plan)
+            if (left := scheduling.time_to_live(checkup, now)) is not None and left <= 0:
+                return await self._delete(checkup)
+            return await self._rest(checkup, plan, left)
         if checkup.status.run > 0 and not await self._tear_down(checkup):
             return Outcome(requeue_after=self._limits.look_again)
         return await self._follow(checkup, context, statuses.started_status(checkup, plan, timestamp(now)))
@@ -115,8 +122,17 @@ class CheckupController(ObjectReconciler[Checkup]):
         delay = min(next_run.delay, outcome.requeue_after or next_run.delay)
         return replace(outcome, requeue_after=delay)
 
-    async def _wait_for_schedule(self, checkup: Checkup, plan: scheduling.Plan) -> Outcome:
-        """Wait for the next run of the schedule, or for a rerun."""
+    async def _delete(self, checkup: Checkup) -> Outcome:
+        """Delete a Checkup whose time to live has passed, unless somebody has just changed it."""
+        meta = checkup.metadata
+        with contextlib.suppress(NotFound, Conflict):
+            await self._client.delete(
+                CHECKUPS, checkup.key, uid=meta.uid, resource_version=meta.resource_version
+            )
+        return Outcome()
+
+    async def _rest(self, checkup: Checkup, plan: scheduling.Plan, left: float | None) -> Outcome:
+        """Wait for the next run of the schedule, for a rerun, or for the end of the time to live."""
         status = plan.status
         if not statuses.is_over(checkup):
             if errors := spec_errors(msgspec.to_builtins(checkup.spec)):
@@ -124,10 +140,8 @@ class CheckupController(ObjectReconciler[Checkup]):
                     statuses.invalid_status(checkup, "; ".join(map(str, errors)), self._clock.now())
                 )
             status = statuses.scheduled_status(checkup, status)
-        rest = await self._teardown.delete_unrecorded_run(checkup)
-        delays = [
-            delay for delay in (plan.delay, None if rest else self._limits.look_again) if delay is not None
-        ]
+        again = None if await self._teardown.delete_unrecorded_run(checkup) else self._limits.look_again
+        delays = [delay for delay in (plan.delay, left, again) if delay is not None]
         return Outcome(status if status != checkup.status else None, min(delays, default=None))
 
     async def finalize(self, checkup: Checkup, context: Context[Checkup]) -> Outcome | None:
@@ -150,6 +164,10 @@ class CheckupController(ObjectReconciler[Checkup]):
                 "RunsMissed",
                 f"{missed} runs of the schedule were missed; {after.missed_runs} so far.",
             )
+        if after.phase is Phase.RETRYING:
+            if before.phase is not after.phase:
+                yield Event(WARNING, "Retrying", after.message)
+            return
         if (after.reason, after.verdict) == (before.reason, before.verdict):
             return
         if after.verdict is None and after.reason not in set(ObstacleReason):
@@ -314,13 +332,14 @@ class CheckupController(ObjectReconciler[Checkup]):
         if run.status.job_uid and self._sources.jobs.get(run.job_key) is None:
             await self._read_missing_job(run)  # `stop` needs the Job in the cache
         found = results or (await self._results(run) if run.status.job_uid else Results())
-        status = statuses.final_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
+        status = statuses.ended_status(run.checkup, run.status, ending, found, seen, timestamp(at or run.now))
         await run.context.write_status(status)
         over = msgspec.structs.replace(run.checkup, status=status)
         metrics.count(over)
         self._update_metrics(over)
         await self._teardown.stop(run.checkup, status)
-        goes_on = run.checkup.spec.schedule or statuses.is_run_requested(over)
+        spec = run.checkup.spec
+        goes_on = spec.schedule or spec.has_ttl or statuses.is_run_requested(over)
         return Outcome(requeue_after=0.05) if goes_on else Outcome()
 
     async def _tear_down(self, checkup: Checkup) -> bool:

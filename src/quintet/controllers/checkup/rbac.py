@@ -16,6 +16,7 @@ _PODS = Resource("", "v1", "Pod", "pods")
 PERMISSIONS = (
     Permission("kiagnose.io", ("checkups",), ("list", "watch"), "to read the desired state"),
     Permission("kiagnose.io", ("checkups",), ("patch",), "to add and remove the finalizer", everywhere=True),
+    Permission("kiagnose.io", ("checkups",), ("delete",), "to delete it after spec.ttlSecondsAfterFinished"),
     Permission("kiagnose.io", ("checkups/status",), ("patch",), "to report the status"),
     Permission(
         "kiagnose.io", ("checkups/finalizers",), ("update",), "to own children that block its deletion"
@@ -32,11 +33,20 @@ PERMISSIONS = (
 )
 
 USER_REQUIREMENTS = (
+    UserRequirement(
+        "checkup-ttl.quintet.dev",
+        CHECKUPS,
+        ("ttlSecondsAfterFinished",),
+        "delete",
+        CHECKUPS,
+        "spec.ttlSecondsAfterFinished deletes the Checkup: you need permission to delete checkups here",
+        when="oldObject != null",  # whoever creates a Checkup may limit its life
+    ),
     # A Checkup runs an image as a ServiceAccount: it must not give users permissions that they do not have.
     UserRequirement(
         "checkup-account.quintet.dev",
         CHECKUPS,
-        ("image", "serviceAccountName", "params", "schedule", *SCHEDULE_FIELDS),
+        ("image", "serviceAccountName", "params", "retries", "schedule", *SCHEDULE_FIELDS),
         "create",
         _PODS,
         "a Checkup runs an image as spec.serviceAccountName: you need permission to use that ServiceAccount "

@@ -52,9 +52,14 @@ class Plan:
     """Seconds until the next time of the schedule; None if it starts no runs."""
 
 
-def plan(checkup: Checkup, now: datetime, *, cancelled: bool) -> Plan:
-    """Return which run is due; `cancelled`: the schedule must start no runs."""
+def plan(checkup: Checkup, now: datetime, *, cancelled: bool, retrying: bool = False) -> Plan:
+    """Return which run is due.
+
+    `cancelled`: the schedule must start no runs. `retrying`: another attempt comes before the next run.
+    """
     spec, status = checkup.spec, checkup.status
+    if retrying:
+        return Plan(status)
     if not spec.schedule:
         known = find_condition(status.conditions, SCHEDULED) is not None
         return Plan(_without_next_run(status, ScheduleReason.NONE) if known else status)
@@ -85,6 +90,15 @@ def _next_run(schedule: Schedule, checkup: Checkup, now: datetime) -> Plan:
     return Plan(
         msgspec.structs.replace(waits, missed_runs=missed), due=None if is_late else last, delay=delay
     )
+
+
+def time_to_live(checkup: Checkup, now: datetime) -> float | None:
+    """Return the seconds until a finished Checkup is to be deleted; None if it stays."""
+    ttl, status = checkup.spec.ttl_seconds_after_finished, checkup.status
+    ended = parse_time(status.completion_time) if status.verdict is not None else None
+    if ttl is None or checkup.spec.schedule or ended is None or status.run == 0:
+        return None  # a Checkup that is invalid has not run, and can still be corrected
+    return ttl - (now - ended).total_seconds()
 
 
 def must_replace(checkup: Checkup, now: datetime) -> Plan | None:

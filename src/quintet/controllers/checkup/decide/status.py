@@ -15,7 +15,7 @@ from quintet.controllers.checkup.decide import history
 from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
 from quintet.controllers.checkup.decide.scheduling import SCHEDULED, Plan
 from quintet.controllers.checkup.decide.timing import duration, format_time, parse_time
-from quintet.controllers.checkup.decide.verdict import Ending, invalid_ending
+from quintet.controllers.checkup.decide.verdict import Ending, flaky_ending, invalid_ending, is_retried
 
 SUCCEEDED, FAILED, RUNNING = "Succeeded", "Failed", "Running"
 _LONGEST = 4096
@@ -32,12 +32,18 @@ def is_over(checkup: Checkup) -> bool:
 
 def is_running(checkup: Checkup) -> bool:
     """Return whether a run has started and not ended."""
-    return checkup.status.start_time is not None and checkup.status.verdict is None
+    status = checkup.status
+    return status.start_time is not None and status.verdict is None and not is_retrying(checkup)
+
+
+def is_retrying(checkup: Checkup) -> bool:
+    """Return whether a run has ended that is followed by another attempt."""
+    return checkup.status.phase is Phase.RETRYING
 
 
 def is_run_requested(checkup: Checkup) -> bool:
     """Return whether a checkup that does not run is to run now, whatever its schedule is."""
-    if not is_over(checkup) and not checkup.spec.schedule:
+    if is_retrying(checkup) or (not is_over(checkup) and not checkup.spec.schedule):
         return True
     asked = requested_rerun(checkup)
     never = checkup.status.verdict is Verdict.INVALID and checkup.status.start_time is None
@@ -63,7 +69,7 @@ def requested_rerun(checkup: Checkup) -> str:
 
 def started_status(checkup: Checkup, plan: Plan, now: str) -> CheckupStatus:
     """Return the status at the start of the next run; the previous run moves to the history."""
-    old = plan.status
+    old, again = plan.status, is_retrying(checkup)
     number = old.run + 1
     name = object_name(checkup.metadata.name, checkup.metadata.uid, number)
     return CheckupStatus(
@@ -71,12 +77,15 @@ def started_status(checkup: Checkup, plan: Plan, now: str) -> CheckupStatus:
         phase=Phase.PENDING,
         run=number,
         start_time=now,
-        scheduled_time=format_time(plan.due) if plan.due is not None else None,
+        scheduled_time=old.scheduled_time if again else format_time(plan.due) if plan.due else None,
+        attempt=max(old.attempt, 1) + 1 if again else 0,
+        evidence=old.evidence if again else None,
         next_run_time=old.next_run_time,
         missed_runs=old.missed_runs,
-        observed_rerun=requested_rerun(checkup),
+        # A rerun that is requested during the attempts follows them.
+        observed_rerun=old.observed_rerun if again else requested_rerun(checkup),
         config_map=name,
-        history=history.add_run(old, checkup.spec),
+        history=history.add_run(old, checkup.spec, keep=1 if again else 0),
         conditions=old.conditions,
     )
 
@@ -106,6 +115,23 @@ def running_status(checkup: Checkup, status: CheckupStatus, results: Results) ->
     return _phase_status(checkup, status, Phase.RUNNING, "Running", "the checkup is running", results, "True")
 
 
+def ended_status(
+    checkup: Checkup,
+    status: CheckupStatus,
+    ending: Ending,
+    results: Results,
+    evidence: Evidence | None,
+    at: str,
+) -> CheckupStatus:
+    """Return the status at the end of an attempt: the last one decides."""
+    attempt = max(status.attempt, 1)
+    if is_retried(ending, attempt, checkup.spec.retries) and not is_cancel_requested(checkup):
+        return _retrying_status(checkup, status, ending, results, evidence, at)
+    if attempt > 1 and status.history:
+        ending = flaky_ending(ending, attempt, status.history[0])
+    return final_status(checkup, status, ending, results, evidence, at)
+
+
 def final_status(
     checkup: Checkup,
     status: CheckupStatus,
@@ -117,7 +143,7 @@ def final_status(
     """Return the status at the end of a run."""
     over = _phase_status(checkup, status, Phase.FINISHED, ending.reason, ending.message, results, "False")
     start, end = parse_time(status.start_time), parse_time(at)
-    passed = ending.verdict is Verdict.PASSED
+    passed = history.has_passed(ending.verdict)
     message = truncate(ending.message, _LONGEST)
     verdicts = (
         *_others(over),
@@ -131,7 +157,7 @@ def final_status(
         completion_time=at,
         duration=duration(start, end) if start is not None and end is not None else "",
         failure_reason=ending.failure_reason,
-        evidence=evidence,
+        evidence=evidence or (status.evidence if status.attempt > 1 else None),
         conditions=verdicts,
     )
 
@@ -142,6 +168,21 @@ def invalid_status(checkup: Checkup, problem: str, now: datetime) -> CheckupStat
         checkup.status, start_time=None, completion_time=None, run=0, config_map="", job="", job_uid=""
     )
     return final_status(checkup, never, invalid_ending(problem), Results(), None, format_time(now))
+
+
+def _retrying_status(
+    checkup: Checkup,
+    status: CheckupStatus,
+    ending: Ending,
+    results: Results,
+    evidence: Evidence | None,
+    at: str,
+) -> CheckupStatus:
+    """Return the status at the end of an attempt that is followed by another one."""
+    over = final_status(checkup, status, ending, results, evidence, at)
+    message = f"attempt {max(status.attempt, 1)} of {checkup.spec.retries + 1}: {ending.message}"
+    waits = _phase_status(checkup, over, Phase.RETRYING, ending.reason, message, results, "False")
+    return msgspec.structs.replace(waits, history=history.add_run(over, checkup.spec, keep=1))
 
 
 def _phase_status(

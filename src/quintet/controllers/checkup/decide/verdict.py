@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quintet.apis.checkup import Verdict
+from quintet.apis.checkup import Run, Verdict
 from quintet.apis.checkup.results import Results
 from quintet.apis.checkup.types import CANCEL, RERUN, SUCCEEDED
 from quintet.controllers.checkup.decide.observed import CheckupPod, JobState, Obstacle, ObstacleReason
@@ -13,6 +13,7 @@ class Reason(StrEnum):
     """Why a run ended, in addition to `ObstacleReason` and the flaws of results. See docs/checkup.md."""
 
     SUCCEEDED = "CheckupSucceeded"
+    RETRIED = "PassedAfterRetry"
     FAILED = "CheckupFailed"
     CONTRADICTION = "SuccessThenCrash"
     CRASHED = "ContainerFailed"
@@ -96,6 +97,23 @@ def ending_of_obstacle(found: Obstacle) -> Ending:
     """Return the ending for a checkup that cannot run."""
     verdict = Verdict.INVALID if found.reason is ObstacleReason.INVALID_TEMPLATE else Verdict.INFRA_ERROR
     return Ending(verdict, found.reason, f"{found.message}; next: {_NEXT_STEPS[found.reason]}")
+
+
+def is_retried(ending: Ending, attempt: int, retries: int) -> bool:
+    """Return whether a run is followed by another attempt."""
+    failures = (Verdict.FAILED, Verdict.TIMED_OUT, Verdict.INFRA_ERROR)
+    return ending.verdict in failures and attempt <= retries
+
+
+def flaky_ending(ending: Ending, attempt: int, before: Run) -> Ending:
+    """Return the ending of an attempt that passed after another had not."""
+    if ending.verdict is not Verdict.PASSED:
+        return ending
+    text = (
+        f"passed at attempt {attempt}; run {before.run} before it: {before.reason}: {before.message}; next: "
+        "read status.evidence, which is that of the last attempt that did not pass"
+    )
+    return Ending(Verdict.FLAKY, Reason.RETRIED, text)
 
 
 def cancelled_ending() -> Ending:
