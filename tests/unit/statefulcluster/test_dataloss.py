@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kit.kinds.statefulcluster_pods import NOW, a_pod, pending, seen
-from quintet.apis.statefulcluster import DataLoss, DataLossPolicy
+from quintet.apis.statefulcluster import ClaimContent, DataLoss, DataLossPolicy
 from quintet.controllers.statefulcluster.decide.actions import Act
 from quintet.controllers.statefulcluster.decide.observed import DataLossRule, Observed, VolumeLook
 from quintet.controllers.statefulcluster.decide.plan import plan
@@ -20,7 +20,7 @@ def lost(
     ready: int, replicas: int, *, for_seconds: float = 0.0, look: VolumeLook = GONE, **rule: Any
 ) -> Observed:
     """A cluster with some ready replicas, and the pending replica z, whose volume is lost."""
-    changes = {key: rule.pop(key) for key in ("consent", "empty") if key in rule}
+    changes = {key: rule.pop(key) for key in ("consent", "contents") if key in rule}
     pods = [a_pod(name) for name in NAMES[:ready]]
     waiting = pending("z", created=NOW - 900, unscheduled=True)
     return seen(
@@ -35,7 +35,7 @@ GIVES_UP = {
     "after a shorter time that is set": lost(2, 3, for_seconds=61, after="1m"),
     "a lower floor is set": lost(1, 3, for_seconds=600, min_data_replicas=1),
     "no floor is set": lost(0, 3, for_seconds=600, min_data_replicas="0%"),
-    "nobody was ever ready with it": lost(0, 1, empty=frozenset("z")),
+    "nobody was ever ready with it": lost(0, 1, contents={"z": ClaimContent.EMPTY}),
     "Never, and the user agrees": lost(2, 3, policy=DataLossPolicy.NEVER, consent=frozenset({"uid-data-z"})),
     "Ask, and the user agrees": lost(2, 3, policy=DataLossPolicy.ASK, consent=frozenset({"uid-data-z"})),
     "below the floor, and the user agrees": lost(0, 3, consent=frozenset({"uid-data-z"})),

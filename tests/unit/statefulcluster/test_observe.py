@@ -1,18 +1,35 @@
 """Which objects of a namespace matter to a cluster, and what its spec asks for."""
 
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
-from kit.kinds.statefulcluster_pods import NEW, NOW, a_claim, a_pod, leaving, seen
+from kit.kinds.statefulcluster_pods import NEW, NOW, a_claim, a_pod, leaving, pending, seen
 from kit.kinds.statefulclusters import a_cluster
-from quintet.apis.statefulcluster import Claim, ClaimState, StatefulCluster, StatefulClusterStatus
+from quintet.apis.meta import ObjectKey
+from quintet.apis.statefulcluster import (
+    Claim,
+    ClaimContent,
+    ClaimState,
+    StatefulCluster,
+    StatefulClusterStatus,
+)
 from quintet.controllers.statefulcluster.decide import claims
-from quintet.controllers.statefulcluster.decide.observe import desired_state, observe, resolve_amount
+from quintet.controllers.statefulcluster.decide.actions import Records
+from quintet.controllers.statefulcluster.decide.ledger import find_contents, ledger
+from quintet.controllers.statefulcluster.decide.observe import (
+    desired_state,
+    find_unlabelled,
+    missing_claims,
+    observe,
+    resolve_amount,
+)
 from quintet.controllers.statefulcluster.decide.observed import Observed, format_time
 
 LABELS = {"app": "web"}
+DATA, UNKNOWN, EMPTY = ClaimContent
 
 
 def a_web(status: StatefulClusterStatus | None = None, **spec: Any) -> StatefulCluster:
@@ -105,6 +122,67 @@ def test_time_of_release_is_kept_in_every_state(state):
     known = (a_claim("z", cluster="web"),)
     observed = look(cluster=a_web(StatefulClusterStatus(claims=(line,))), known=known)
     assert observed.freed == {"z": NOW - 900}
+
+
+LINE = Claim("data-web-z", ClaimState.IN_USE, group="z", content=EMPTY)
+RELEASED = msgspec.structs.replace(LINE, state=ClaimState.FREE, released=format_time(NOW - 9))
+CONTENTS = {
+    "its pod has not been ready yet": (LINE, "pv", (pending("z"),), EMPTY),
+    "its pod was deleted without having been ready": (RELEASED, "pv", (), EMPTY),
+    "its pod is gone, and was not seen to terminate": (LINE, "pv", (), UNKNOWN),
+    "its pod is gone, and it never had a volume": (LINE, "", (), EMPTY),
+    "its pod has been ready": (LINE, "pv", (a_pod("z"),), DATA),
+    "it was unknown before": (msgspec.structs.replace(RELEASED, content=UNKNOWN), "pv", (), UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("row", CONTENTS)
+def test_claim_counts_as_empty_only_if_no_pod_can_have_been_ready_with_it(row):
+    line, volume, pods, want = CONTENTS[row]
+    cluster = a_web(StatefulClusterStatus(claims=(line,)))
+    assert find_contents(cluster, pods, (a_claim("z", volume=volume),)) == {"z": want}
+
+
+def test_claims_with_data_are_adopted_before_those_of_unknown_content_and_empty_ones():
+    contents = {"empty": EMPTY, "unknown": UNKNOWN}
+    freed = {"empty": NOW, "unknown": NOW - 5, "data": NOW - 900}
+    found = claims.free_groups(seen(free=("empty", "unknown", "data"), contents=contents, freed=freed))
+    assert [group.name for group in found] == ["data", "unknown", "empty"]
+
+
+def test_claims_are_released_when_their_pod_begins_to_terminate():
+    cluster, known = a_web(), (a_claim("a", cluster="web"), a_claim("b", cluster="web"))
+    pods = (a_pod("a", owner_uid="me"), leaving("b", owner_uid="me"))
+    observed = look(*pods, cluster=cluster, known=known)
+    observed = dataclasses.replace(observed, freed={"b": NOW - 5})
+    lines = {line.group: line for line in ledger(cluster, observed, Records((), (), ()))}
+    assert [lines[name].released for name in "ab"] == ["", format_time(NOW - 5)]
+    assert lines["b"].state is ClaimState.IN_USE
+
+
+LISTED = StatefulClusterStatus(claims=(Claim("data-web-z", ClaimState.FREE, group="z", template="data"),))
+UNLABELLED = {
+    "the status lists it": (LISTED, "data-web-z", ("", "", ""), True),
+    "it was created for a group": (None, "data-web-z", ("", "z", "data"), True),
+    "it has no labels and is not known": (None, "data-web-z", ("", "", ""), False),
+    "it has another name": (None, "data-web-y", ("", "z", "data"), False),
+    "it belongs to another cluster": (LISTED, "data-web-z", ("db", "z", "data"), False),
+}
+
+
+@pytest.mark.parametrize("row", UNLABELLED)
+def test_claim_that_lost_its_labels_is_recognized(row):
+    status, name, (owner, group, template), want = UNLABELLED[row]
+    key = ObjectKey("shop", name)
+    claim = msgspec.structs.replace(a_claim("z"), key=key, cluster=owner, group=group, template=template)
+    found = find_unlabelled(a_web(status), (claim,))
+    assert [(each.cluster, each.group, each.template) for each in found] == [("web", "z", "data")] * want
+
+
+def test_claims_that_replicas_use_or_the_status_lists_are_missing_if_the_cache_lacks_them():
+    known = [a_claim("a")]
+    missing = missing_claims(a_web(LISTED), (a_pod("a"), a_pod("b"), a_pod("c", group="")), known)
+    assert missing == ["data-web-b", "data-web-z"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from kit.kinds.statefulcluster_pods import NEW, NOW, OLD, a_claim, a_pod, leaving, not_ready, pending, seen
 from quintet.apis.meta import ObjectKey
-from quintet.apis.statefulcluster import Draw, Setback
+from quintet.apis.statefulcluster import ClaimContent, Draw, Setback
 from quintet.controllers.statefulcluster.decide import plan as strategy
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
 from quintet.controllers.statefulcluster.decide.health import MAX_SETBACKS
@@ -92,7 +92,7 @@ ROWS = {
         seen(A, B, pending("c"), claims=[a_claim("a"), a_claim("b"), a_claim("c", phase="Lost")],
              lost_since={"c": NOW - 601}), Act.SET_ASIDE, "web-c", "ClaimLost"),
     "pending with a lost claim that nobody used: the group is set aside": (
-        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")], empty=frozenset("b")),
+        seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")], contents={"b": ClaimContent.EMPTY}),
         Act.SET_ASIDE, "web-b", "ClaimLost"),
     "claims set aside can be reached again: they are used again": (
         seen(A, B, pending("c"), claims=[a_claim("z", unusable="gone", until_reachable=True)],
@@ -101,7 +101,7 @@ ROWS = {
         seen(A, B, C, claims=[a_claim("z", unusable="mine")], looks={"z": VolumeLook(NOW)}),
         Act.NOTHING, "", "AsWanted"),
     "claims with data are free again: a replica that never became ready with empty ones takes them": (
-        seen(A, B, pending("c"), free=("z",), empty=frozenset("c")),
+        seen(A, B, pending("c"), free=("z",), contents={"c": ClaimContent.EMPTY}),
         Act.REMOVE, "web-c", "DataReturned"),
     "pending with claims that were set aside: the pod gets others": (
         seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", unusable="gone")]),
@@ -113,7 +113,7 @@ ROWS = {
         Act.WAIT, "web-b", "ClaimUnbound"),
     "pending, its claim will not be bound: the group is set aside": (
         seen(A, pending("b", created=NOW - 301), claims=[a_claim("a"), a_claim("b", phase="Pending")],
-             looks={"b": VolumeLook(NOW, "no class")}, empty=frozenset("b")),
+             looks={"b": VolumeLook(NOW, "no class")}, contents={"b": ClaimContent.EMPTY}),
         Act.SET_ASIDE, "web-b", "ClaimUnbound"),
     "pending, unbound as the group before it: that is reported and no third one tried": (
         seen(A, pending("b", created=NOW - 301), claims=[
@@ -205,6 +205,17 @@ ROWS = {
         Act.UPDATE, "web-a", "Outdated"),
     "a pod of ours that nobody controls is taken back": (
         seen(A, B, orphans=(C,)), Act.ADOPT, "web-c", "Orphaned"),
+    "a claim lost its labels: they are restored": (
+        seen(A, B, unlabelled=(a_claim("c"),)), Act.RELABEL, "data-web-c", "LabelsLost"),
+    "too few, and another pod mounts the claims with data: they are waited for": (
+        seen(A, B, free=("c",), held={"c": "backup"}), Act.WAIT, "c", "ClaimsMounted"),
+    "too few, and another pod mounts claims that nobody was ready with: new ones": (
+        seen(A, B, free=("c",), held={"c": "backup"}, contents={"c": ClaimContent.EMPTY}), Act.CREATE, "", "TooFew"),
+    "too few, another pod mounts the claims with data, and only empty claims are free: they are waited for": (
+        seen(A, B, free=("c", "d"), held={"c": "backup"}, contents={"d": ClaimContent.EMPTY}),
+        Act.WAIT, "c", "ClaimsMounted"),
+    "more replicas than claims with data: new ones": (
+        seen(A, free=("c",), held={"c": "backup"}), Act.CREATE, "", "TooFew"),
     "a foreign pod is not counted": (seen(A, B, foreign=(C,)), Act.CREATE, "", "TooFew"),
     "a pod of the cluster before is waited for": (seen(A, B, before=(C,)), Act.WAIT, "web-c", "Leaving"),
     "a pod of the cluster before that stays": (
@@ -260,7 +271,7 @@ def test_plan_chooses_the_expected_action(row):
 def test_checks_are_in_the_documented_order():
     """The order is the documentation: whoever changes it reads docs/statefulcluster.md first."""
     assert [check.__name__ for check in CHECKS] == [
-        "adopt_orphan", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down",
+        "adopt_orphan", "restore_labels", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down",
         "use_claims_again", "repair_claims", "give_up_claims", "return_to_data", "replace_superseded", "replace_unhealthy", "update_outdated", "create_drawn", "wait_for_leaving", "wait_for_pending", "wait_for_starting", "scale_up",
         "wait_for_unhealthy",
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quintet.apis.meta import ObjectKey
-from quintet.apis.statefulcluster import Draw, Setback
+from quintet.apis.statefulcluster import ClaimContent, Draw, Setback
 from quintet.controllers.statefulcluster.decide.actions import Act, Action, records_after
 from quintet.controllers.statefulcluster.decide.health import unhealthy_reason
 from quintet.controllers.statefulcluster.decide.observed import (
@@ -65,7 +65,10 @@ class World:
             why = "its node is gone" if name in self.dead_groups else ""
             self.put(looks={**self.now.looks, name: VolumeLook(self.now.now, why)})
         dead = self.dead_groups | {claim.group for claim in self.now.claims if claim.phase == "Lost"}
-        self.put(lost_since=dict.fromkeys(dead, self.now.now - 3600), empty=dead)
+        self.put(
+            lost_since=dict.fromkeys(dead, self.now.now - 3600),
+            contents=dict.fromkeys(dead, ClaimContent.EMPTY),
+        )
 
     def check_before(self, action: Action) -> None:
         pod, wanted = action.pod, self.now.spec

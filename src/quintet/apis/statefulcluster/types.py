@@ -74,6 +74,14 @@ class ClaimState(StrEnum):
     UNUSABLE = "Unusable"
 
 
+class ClaimContent(StrEnum):
+    """Data, Unknown or Empty."""
+
+    DATA = "Data"
+    UNKNOWN = "Unknown"
+    EMPTY = "Empty"
+
+
 ObjectName = Annotated[str, Meta(max_length=253)]
 
 
@@ -93,9 +101,17 @@ class Claim(Struct, frozen=True):
     ] = ""
     since: Annotated[str, DATE_TIME, Meta(description="When it entered this state.")] = ""
     released: Annotated[
-        str, DATE_TIME, Meta(description="When its last replica released it; empty while it is in use.")
+        str,
+        DATE_TIME,
+        Meta(description="When its last replica began to release it; empty while it is in use."),
     ] = ""
-    empty: Annotated[bool, Meta(description="Whether no replica has been ready with it yet.")] = False
+    content: Annotated[
+        ClaimContent,
+        Meta(
+            description="Data, if a replica has been ready with it. Empty, if none has. Unknown, if its pod "
+            "disappeared and may have been ready before."
+        ),
+    ] = ClaimContent.DATA
     next_step: Annotated[
         str, Meta(description="What happens to it next, or what you can do.", max_length=512)
     ] = ""

@@ -39,14 +39,13 @@ class Actor:
             failure = await self._find_blocking_budget(ctx, refusal)
             if failure is None:
                 raise
-            await ctx.report(failure)
-            return Outcome(requeue_after=_BLOCKED_SECONDS)
+            await ctx.report(failure, _BLOCKED_SECONDS)
+            return Outcome(requeue_after=0.0)
         except _REFUSALS as refusal:
             text = f"{action.message}, but the API server refused it: {refusal.message}"
             await ctx.report(ActionFailure("Refused", text))
             raise
-        if memory.failure is not None:
-            memory.failure = None
+        if memory.refusals.pop(action.concern, None) is not None:
             await ctx.write_status()
         return outcome
 
@@ -64,12 +63,10 @@ class Actor:
                 return await self._remove(ctx, pod)
             case Act.ADOPT if pod is not None:
                 await self._writer.own(cluster, desired.PODS, pod.key, pod.uid)
-            case Act.REPAIR_CLAIMS:
-                await self._writer.make_claims(cluster, action.group)
-            case Act.SET_ASIDE:
-                await self._writer.set_aside(cluster, self._claims(ctx), action.message[:1024])
-            case Act.USE_AGAIN:
-                await self._writer.use_again(cluster, self._claims(ctx))
+            case Act.REPAIR_CLAIMS | Act.SET_ASIDE | Act.USE_AGAIN:
+                await self._change_group(ctx)
+            case Act.RELABEL if claim is not None:
+                await self._writer.relabel(cluster, claim)
             case Act.OWN_CLAIM | Act.DISOWN_CLAIM if claim is not None:
                 owned = action.act is Act.OWN_CLAIM
                 await self._writer.own(cluster, desired.CLAIMS, claim.key, claim.uid, owned=owned)
@@ -112,8 +109,8 @@ class Actor:
         """Draw another name: a foreign object has this one, or its claims are being deleted."""
         draw = ctx.action.draw or (ctx.records.draws[-1] if ctx.records.draws else None)
         if draw is None or ctx.action.act not in (Act.CREATE, Act.MAKE):
-            await ctx.report(ActionFailure("NameTaken", str(taken), blocked=True))
-            return Outcome(requeue_after=_BLOCKED_SECONDS)
+            await ctx.report(ActionFailure("NameTaken", str(taken), blocked=True), _BLOCKED_SECONDS)
+            return Outcome(requeue_after=0.0)
         others = tuple(each for each in ctx.records.draws if each != draw)
         if not (isinstance(taken, ForeignObject) and taken.resource == desired.PODS):
             others = (*others, Draw(draw.replica, draw_suffix(ctx.observed)))
@@ -121,8 +118,16 @@ class Actor:
         await ctx.write_status()
         return Outcome(requeue_after=0.0)
 
-    def _claims(self, ctx: ReconcileContext) -> list[Claim]:
-        return [claim for claim in ctx.observed.claims if claim.group == ctx.action.group]
+    async def _change_group(self, ctx: ReconcileContext) -> None:
+        action, cluster = ctx.action, ctx.cluster
+        claims = [claim for claim in ctx.observed.claims if claim.group == action.group]
+        match action.act:
+            case Act.REPAIR_CLAIMS:
+                await self._writer.make_claims(cluster, action.group)
+            case Act.SET_ASIDE:
+                await self._writer.set_aside(cluster, claims, action.message[:1024])
+            case Act.USE_AGAIN:
+                await self._writer.use_again(cluster, claims)
 
     async def _expand(self, ctx: ReconcileContext, claim: Claim) -> bool:
         size = ctx.observed.spec.sizes[claim.template]

@@ -12,14 +12,25 @@ from quintet.controllers.statefulcluster.decide.status import ActionFailure, Not
 from quintet.runtime.events import Event
 from quintet.runtime.reconciler import Context
 
+_LONGEST_WAIT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An action that failed, and when it is tried again."""
+
+    failure: ActionFailure
+    again: float
+    attempts: int = 1
+
 
 @dataclass(slots=True)
 class Memory:
     """What the process remembers about a cluster. It can be lost: everything can be observed again."""
 
     generation: int = 0
-    failure: tuple[str, ActionFailure] | None = None
-    """Concern and cause of the last failed action."""
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    """Failed actions by their concern."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     looks: dict[str, VolumeLook] = field(default_factory=dict)
     written: str = ""
@@ -54,7 +65,7 @@ class ReconcileContext:
     @property
     def is_recorded(self) -> bool:
         """Return whether the status names the pod to create already; that pod then requeues the key."""
-        making = self.action.act is Act.MAKE and self.memory.failure is None and not self.cluster.plan_only
+        making = self.action.act is Act.MAKE and not self.memory.refusals and not self.cluster.plan_only
         same = self.cluster.status.observed_generation == self.cluster.metadata.generation
         return making and same and self.records.draws == self.cluster.status.draws
 
@@ -69,15 +80,20 @@ class ReconcileContext:
         unsure = self.memory.uncertain or not self.trusted or final
         return self.action.destroys and unsure
 
-    async def report(self, failure: ActionFailure) -> None:
-        """Report in the status why the action fails, for as long as the controller retries it."""
-        self.memory.failure = (self.action.concern, failure)
+    async def report(self, failure: ActionFailure, wait: float = 0.0) -> None:
+        """Report in the status why the action fails, and postpone it: by `wait`, or for longer each time."""
+        concern = self.action.concern
+        known = self.memory.refusals.get(concern)
+        attempts = known.attempts + 1 if known is not None else 1
+        seconds = wait or min(2.0**attempts, _LONGEST_WAIT)
+        self.memory.refusals[concern] = Refusal(failure, self.observed.now + seconds, attempts)
         await self.write_status()
 
     async def write_status(self) -> None:
         """Write the status for the observed state and the next action."""
-        concern, failure = self.memory.failure or ("", None)
-        notes = Notes(self.collisions, failure if concern == self.action.concern else None)
+        refusals, action = self.memory.refusals, self.action
+        relevant = [refusals[each] for each in (*action.skipped, action.concern) if each in refusals]
+        notes = Notes(self.collisions, relevant[0].failure if relevant else None)
         status = status_of(self.cluster, self.observed, self.action, self.records, notes)
         if await self.context.write_status(status):
             self.memory.written = digest(self.context.status) if self.trusted else ""

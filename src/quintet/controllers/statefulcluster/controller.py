@@ -32,7 +32,7 @@ from quintet.controllers.statefulcluster.decide.indexes import (
     selector_index_key,
     unowned_index_keys,
 )
-from quintet.controllers.statefulcluster.decide.observe import observe, selects
+from quintet.controllers.statefulcluster.decide.observe import missing_claims, observe, selects
 from quintet.controllers.statefulcluster.decide.observed import (
     Claim,
     Observed,
@@ -58,6 +58,8 @@ _BLOCKED_SECONDS = 10.0
 _MOST_COLLISIONS = 10
 # The controller does not trust a cache that has not seen one of its own writes for this long.
 _LONGEST_LAG = 60.0
+# Seconds after which a refusal whose action is not planned any more is forgotten.
+_STALE = 600.0
 
 
 class StatefulClusterController(ObjectReconciler[StatefulCluster]):
@@ -103,7 +105,11 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
     async def _step(self, cluster: StatefulCluster, context: Context[StatefulCluster]) -> Outcome:
         memory = self._memory(cluster)
         revision, collisions = await self._revision(cluster)
-        observed = self._observe(cluster, revision, memory)
+        claims = self._claims.by_index(OWNER, str(cluster.key))
+        # Claims that the cache should have and does not have are gone, or lost their labels.
+        missing = missing_claims(cluster, self._pods.by_index(OWNER, cluster.metadata.uid), claims)
+        claims += await self._reader.claims_named(cluster.metadata.namespace, missing)
+        observed = self._observe(cluster, revision, memory, claims)
         observed = await self._look_at_volumes(observed, volumes.looks_due(observed), memory)
         action = plan.plan(observed)
         ctx = ReconcileContext(cluster, context, observed, action, memory)
@@ -143,9 +149,12 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         if memory.generation != cluster.metadata.generation:
             memory.generation = cluster.metadata.generation
             memory.refused.clear()
+            memory.refusals.clear()
         return memory
 
-    def _observe(self, cluster: StatefulCluster, revision: str, memory: Memory) -> Observed:
+    def _observe(
+        self, cluster: StatefulCluster, revision: str, memory: Memory, claims: Iterable[Claim]
+    ) -> Observed:
         """Return the state of the caches, with the own deletions that they have not seen yet."""
         own = {pod.uid: pod for pod in self._pods.by_index(OWNER, cluster.metadata.uid)}
         for uid, since in list(memory.leaving.items()):
@@ -158,7 +167,6 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             else:
                 leaves_by = self._clock.now().timestamp()
                 own[uid] = msgspec.structs.replace(pod, leaves_by=leaves_by)
-        claims = self._claims.by_index(OWNER, str(cluster.key))
         return self._build_observed(cluster, revision, memory, own.values(), claims)
 
     async def _observe_live(
@@ -166,7 +174,9 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
     ) -> Observed:
         """Return the state as the server has it now."""
         own = await self._reader.pods(cluster, known.pods)
-        claims = await self._reader.claims(cluster) if known.spec.templates or known.claims else ()
+        claims = await self._reader.claims(cluster) if known.spec.templates or known.claims else []
+        names = missing_claims(cluster, own, claims)
+        claims = [*claims, *await self._reader.claims_named(cluster.metadata.namespace, names)]
         memory.uncertain = False
         own = [pod for pod in own if pod.owner_uid == cluster.metadata.uid]
         return self._build_observed(cluster, revision, memory, own, claims)
@@ -187,8 +197,10 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
         known = self._revisions.by_index(OWNER, cluster.metadata.uid)
         now = self._clock.now().timestamp()
         everyone = (*own, *others.values())
+        memory.refusals = {key: each for key, each in memory.refusals.items() if now < each.again + _STALE}
+        postponed = {key: each.again for key, each in memory.refusals.items()}
         refused, looks = dict(memory.refused), dict(memory.looks)
-        return observe(cluster, revision, everyone, claims, known, now, refused, looks)
+        return observe(cluster, revision, everyone, claims, known, now, refused, looks, postponed)
 
     async def _revision(self, cluster: StatefulCluster) -> tuple[str, int]:
         """Return the revision of the template, created if it is new, and the count of name collisions."""

@@ -99,6 +99,17 @@ class LiveReader:
         listed = await self._list(CLAIMS, cluster.metadata.namespace, _label(cluster), views.ClaimView)
         return [views.claim(view) for view in listed]
 
+    async def claims_named(self, namespace: str, names: Iterable[str]) -> list[Claim]:
+        """Return the claims of these names that exist, with or without labels."""
+        found = []
+        for name in names:
+            try:
+                view = await self._client.get(CLAIMS, ObjectKey(namespace, name), views.ClaimView)
+            except NotFound:
+                continue
+            found.append(views.claim(view))
+        return found
+
     async def budgets(self, pod: Pod) -> list[str]:
         """Return the names of the PodDisruptionBudgets that cover a pod."""
         try:

@@ -7,7 +7,15 @@ owner counts as created.
 from typing import Any, TypeVar
 
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
-from quintet.apis.statefulcluster import UNUSABLE, UNUSABLE_UNTIL, Draw, StatefulCluster
+from quintet.apis.statefulcluster import (
+    CLUSTER_LABEL,
+    GROUP_LABEL,
+    TEMPLATE_LABEL,
+    UNUSABLE,
+    UNUSABLE_UNTIL,
+    Draw,
+    StatefulCluster,
+)
 from quintet.controllers.statefulcluster.decide import desired, views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS, REVISIONS
 from quintet.controllers.statefulcluster.decide.observed import BOUND, Claim, Pod, Revision
@@ -156,6 +164,12 @@ class ReplicaWriter:
             if claim.phase != BOUND:
                 metadata["resourceVersion"] = str(claim.version)
             await self._patch(cluster, CLAIMS, claim.key, {"metadata": metadata})
+
+    async def relabel(self, cluster: StatefulCluster, claim: Claim) -> None:
+        """Restore the labels of a claim."""
+        labels = {CLUSTER_LABEL: claim.cluster, GROUP_LABEL: claim.group, TEMPLATE_LABEL: claim.template}
+        metadata = {"uid": claim.uid, "resourceVersion": str(claim.version), "labels": labels}
+        await self._patch(cluster, CLAIMS, claim.key, {"metadata": metadata})
 
     async def use_again(self, cluster: StatefulCluster, claims: list[Claim]) -> None:
         """Remove the annotations that `set_aside` made."""

@@ -17,6 +17,7 @@ class Act(StrEnum):
     """Action types, as shown in `status.plan`."""
 
     ADOPT = "AdoptPod"
+    RELABEL = "RestoreLabels"
     OWN_CLAIM = "OwnClaim"
     DISOWN_CLAIM = "DisownClaim"
     EXPAND_CLAIM = "ExpandClaim"
@@ -60,6 +61,8 @@ class Action:
     """Seconds until the next reconciliation."""
     blocked: bool = False
     """Whether progress needs a user's intervention."""
+    skipped: tuple[str, ...] = ()
+    """Concerns of more important actions that were refused recently."""
 
     @property
     def target(self) -> str:

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from quintet.apis.quantity import amount
+from quintet.apis.statefulcluster import ClaimContent
 from quintet.controllers.statefulcluster.decide.observed import BOUND, LOST, Claim, Observed
+
+_ORDER = {ClaimContent.DATA: 0, ClaimContent.UNKNOWN: 1, ClaimContent.EMPTY: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +88,31 @@ def free_groups(observed: Observed) -> list[ClaimGroup]:
     return sorted(
         found,
         key=lambda group: (
-            group.name in observed.empty,
+            _ORDER[observed.content(group.name)],
             len(group.missing(templates)),
             -observed.freed.get(group.name, group.created_at),
             group.name,
         ),
     )
+
+
+def groups_held_by_others(observed: Observed, than: str) -> list[str]:
+    """Return the groups that only pods of others use, and whose content is better than that of a free group.
+
+    `than` is the free group; without one, anything that may have data is better.
+    """
+    if not observed.spec.adopts_claims:
+        return []
+    own = {pod.group for pod in observed.pods} | {draw.group for draw in observed.open_draws}
+    free = _ORDER[observed.content(than) if than else ClaimContent.EMPTY]
+    return [
+        group.name
+        for group in groups_by_name(observed.claims).values()
+        if group.name in observed.held
+        and group.name not in own
+        and _ORDER[observed.content(group.name)] < free
+        and not (group.unusable or group.deleting)
+    ]
 
 
 def group_to_adopt(observed: Observed) -> str:

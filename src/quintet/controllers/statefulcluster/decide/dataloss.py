@@ -6,7 +6,7 @@ Whatever is unsure, the data decides: a volume that may come back is waited for.
 import math
 from dataclasses import dataclass
 
-from quintet.apis.statefulcluster import GIVE_UP_CLAIMS, DataLossPolicy
+from quintet.apis.statefulcluster import GIVE_UP_CLAIMS, ClaimContent, DataLossPolicy
 from quintet.controllers.statefulcluster.decide import claims
 from quintet.controllers.statefulcluster.decide.claims import ClaimGroup
 from quintet.controllers.statefulcluster.decide.observed import LOST, Observed, Pod, format_time
@@ -47,7 +47,7 @@ def decide(observed: Observed, pod: Pod, group: ClaimGroup, loss: Loss) -> Decis
     """Return whether a replica gives up its claims now."""
     policy = observed.spec.data_loss
     data = f"data of replica {pod.name} (claims {', '.join(claim.name for claim in group.claims)})"
-    if group.name in observed.empty:
+    if observed.content(group.name) is ClaimContent.EMPTY:
         return Decision(True, f"{loss.why}; no replica has ever been ready with it")
     if _has_consent(observed, group):
         return Decision(True, f"{loss.why}; {GIVE_UP_CLAIMS} allows it to give up the {data}")

@@ -11,6 +11,7 @@ NORMAL, WARNING = "Normal", "Warning"
 
 _REASONS = {
     Act.ADOPT: (NORMAL, "PodAdopted"),
+    Act.RELABEL: (WARNING, "LabelsRestored"),
     Act.EXPAND_CLAIM: (NORMAL, "ClaimExpanding"),
     Act.DELETE_CLAIM: (NORMAL, "ClaimDeleted"),
     Act.REPAIR_CLAIMS: (WARNING, "ClaimsRepaired"),

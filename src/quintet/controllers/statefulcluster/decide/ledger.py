@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from quintet.apis.statefulcluster import Claim as Line
-from quintet.apis.statefulcluster import ClaimState, StatefulCluster
+from quintet.apis.statefulcluster import ClaimContent, ClaimState, StatefulCluster
 from quintet.apis.text import truncate
 from quintet.controllers.statefulcluster.decide import claims, dataloss
 from quintet.controllers.statefulcluster.decide.actions import Records
@@ -23,6 +23,7 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
     used = claims.group_users(observed) | {draw.group: draw.replica for draw in records.draws if draw.group}
     before = {line.name: line for line in cluster.status.claims}
     lost = _find_lost(observed)
+    staying = {pod.group for pod in observed.active} | {draw.group for draw in records.draws}
     lines = []
     for claim in observed.claims:
         known = before.get(claim.name, Line(claim.name, ClaimState.FREE))
@@ -38,8 +39,10 @@ def ledger(cluster: StatefulCluster, observed: Observed, records: Records) -> tu
                 since=known.since
                 if known.since and known.state is state
                 else format_time(lost.get(claim.group, observed.now)),
-                released="" if user else format_time(observed.freed.get(claim.group, observed.now)),
-                empty=claim.group in observed.empty,
+                released=""
+                if claim.group in staying
+                else format_time(observed.freed.get(claim.group, observed.now)),
+                content=observed.content(claim.group),
                 next_step=truncate(_next_step(observed, records, claim, state), _LONGEST_STEP),
             )
         )
@@ -68,22 +71,30 @@ def find_lost_since(cluster: StatefulCluster) -> dict[str, float]:
     return {line.group: parse_time(line.since) for line in lines if line.state is ClaimState.UNREACHABLE}
 
 
-def find_empty(cluster: StatefulCluster, pods: Iterable[Pod], mine: Iterable[Claim]) -> frozenset[str]:
-    """Return the groups with which no replica has been ready.
+def find_contents(
+    cluster: StatefulCluster, pods: Iterable[Pod], mine: Iterable[Claim]
+) -> dict[str, ClaimContent]:
+    """Return what is known about the data of each group.
 
-    Claims that the status does not list yet are new if they have the name of their replica; the content of
-    any others is unknown, which counts as data.
+    Claims that the status does not list yet are new if they have the name of their replica; others may have
+    data from before. A pod that is gone and was not seen to terminate may have become ready in between.
     """
-    lines = {line.name: line for line in cluster.status.claims}
+    lines, pods = {line.name: line for line in cluster.status.claims}, tuple(pods)
     used = {pod.group for pod in pods if pod.has_been_ready}
     new = {draw.group for draw in cluster.status.draws if draw.replica.endswith(f"-{draw.group}")}
     new |= {pod.group for pod in pods if pod.name.endswith(f"-{pod.group}")}
-    empty, filled = set[str](), set[str]()
+    held = {draw.group for draw in cluster.status.draws} | {pod.group for pod in pods}
+    found = dict[str, set[ClaimContent]]()
     for claim in mine:
         line = lines.get(claim.name)
-        is_empty = line.empty if line is not None else claim.group in new
-        (empty if is_empty else filled).add(claim.group)
-    return frozenset(empty - filled - used)
+        if line is None:
+            content = ClaimContent.EMPTY if claim.group in new else ClaimContent.DATA
+        elif line.content is ClaimContent.EMPTY and claim.volume and not line.released:
+            content = ClaimContent.EMPTY if claim.group in held else ClaimContent.UNKNOWN
+        else:
+            content = line.content
+        found.setdefault(claim.group, set()).add(ClaimContent.DATA if claim.group in used else content)
+    return {group: next(each for each in ClaimContent if each in known) for group, known in found.items()}
 
 
 def _find_lost(observed: Observed) -> dict[str, float]:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable
 
+import msgspec
+
 from quintet.apis.labels import matches
 from quintet.apis.statefulcluster import (
     REPLICA_LABEL,
@@ -33,10 +35,13 @@ def observe(
     now: float,
     refused: dict[str, ExpansionRefusal] | None = None,
     looks: dict[str, VolumeLook] | None = None,
+    postponed: dict[str, float] | None = None,
 ) -> Observed:
     """Return the observed state: which pods, claims and revisions concern the cluster, and how."""
     own, orphans, foreign, before = list[Pod](), list[Pod](), list[Pod](), list[Pod]()
-    mine = tuple(claim for claim in claims if claim.cluster == cluster.metadata.name)
+    claims = tuple(claims)
+    unlabelled = find_unlabelled(cluster, claims)
+    mine = (*_labelled_claims(cluster, claims), *unlabelled)
     groups, held = {claim.name: claim.group for claim in mine}, dict[str, str]()
     for pod in pods:
         held |= {groups[name]: pod.name for name in pod.claims if name in groups}
@@ -58,17 +63,61 @@ def observe(
         foreign=tuple(sorted((pod for pod in foreign if not pod.leaving), key=_age)),
         before=tuple(sorted(before, key=_age)),
         claims=tuple(sorted(mine, key=lambda claim: claim.name)),
+        unlabelled=unlabelled,
         draws=status.draws,
         retiring=status.retiring,
         setbacks=status.setbacks,
         freed=ledger.find_released(cluster, mine, now),
         lost_since=ledger.find_lost_since(cluster),
-        empty=ledger.find_empty(cluster, own, mine),
+        contents=ledger.find_contents(cluster, own, mine),
         consent=frozenset(uid.strip() for uid in cluster.give_up_claims.split(",") if uid.strip()),
         looks=looks or {},
         held=held,
+        postponed=postponed or {},
         refused=refused or {},
     )
+
+
+def find_unlabelled(cluster: StatefulCluster, claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Return the claims without the label of a cluster that belong to this one.
+
+    The status lists them, or their other labels say for which group of this cluster they were created.
+    """
+    lines = {line.name: line for line in cluster.status.claims}
+    found = []
+    for claim in claims:
+        line = lines.get(claim.name)
+        group, template = (line.group, line.template) if line is not None else (claim.group, claim.template)
+        named = bool(group) and claim.name == desired.claim_name(cluster, template, group)
+        if not claim.cluster and (line is not None or named):
+            own = {"cluster": cluster.metadata.name, "group": group, "template": template}
+            found.append(msgspec.structs.replace(claim, **own))
+    return tuple(found)
+
+
+def missing_claims(cluster: StatefulCluster, pods: Iterable[Pod], claims: Iterable[Claim]) -> list[str]:
+    """Return the names of claims that the status lists or replicas use, and that the cache does not have."""
+    there = {claim.name for claim in claims}
+    groups = {pod.group for pod in pods} | {draw.group for draw in cluster.status.draws}
+    used = {
+        desired.claim_name(cluster, template, group)
+        for group in filter(None, groups)
+        for template in desired.template_names(cluster)
+    }
+    return sorted((used | {line.name for line in cluster.status.claims}) - there)
+
+
+def _labelled_claims(cluster: StatefulCluster, claims: Iterable[Claim]) -> list[Claim]:
+    return [_with_usable_name(cluster, claim) for claim in claims if claim.cluster == cluster.metadata.name]
+
+
+def _with_usable_name(cluster: StatefulCluster, claim: Claim) -> Claim:
+    """Return a claim; one that has another name than pods use belongs to no group and cannot be used."""
+    name = desired.claim_name(cluster, claim.template, claim.group)
+    if claim.name == name:
+        return claim
+    why = f"pods use the claim {name} for its labels: restore the data under that name, or delete it"
+    return msgspec.structs.replace(claim, group="", unusable=why)
 
 
 def desired_state(cluster: StatefulCluster) -> DesiredState:

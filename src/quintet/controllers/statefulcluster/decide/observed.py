@@ -11,7 +11,7 @@ import msgspec
 
 from quintet.apis.duration import parse_seconds
 from quintet.apis.meta import ObjectKey, Struct
-from quintet.apis.statefulcluster import DataLoss, DataLossPolicy, Draw, Setback
+from quintet.apis.statefulcluster import ClaimContent, DataLoss, DataLossPolicy, Draw, Setback
 
 PENDING = "Pending"
 BOUND, LOST = "Bound", "Lost"
@@ -194,6 +194,8 @@ class Observed:
     before: tuple[Pod, ...] = ()
     """Pods of a deleted cluster of the same name. They may still mount claims of this one."""
     claims: tuple[Claim, ...] = ()
+    unlabelled: tuple[Claim, ...] = ()
+    """Claims that the status lists and that lost the labels by which they are found."""
     draws: tuple[Draw, ...] = ()
     retiring: tuple[str, ...] = ()
     """Claim groups to delete as soon as no pod uses them."""
@@ -202,14 +204,16 @@ class Observed:
     """When each free group was last released."""
     lost_since: dict[str, float] = field(default_factory=dict)
     """Since when the status has reported a group as unreachable."""
-    empty: frozenset[str] = frozenset()
-    """Groups with which no replica has been ready yet."""
+    contents: dict[str, ClaimContent] = field(default_factory=dict)
+    """Content of groups; those that are not listed have data."""
     consent: frozenset[str] = frozenset()
     """Uids of claims whose data a user allows to give up."""
     looks: dict[str, VolumeLook] = field(default_factory=dict)
     """The last look at the volumes of groups, by group."""
     held: dict[str, str] = field(default_factory=dict)
     """Pod that mounts claims of each group, whoever owns the pod."""
+    postponed: dict[str, float] = field(default_factory=dict)
+    """Actions that were refused, by their concern, with the time of the next attempt."""
     refused: dict[str, ExpansionRefusal] = field(default_factory=dict)
     """Claims that could not be expanded, by name."""
 
@@ -237,6 +241,10 @@ class Observed:
     def is_available(self, pod: Pod) -> bool:
         """Return whether a pod has been ready for minReadySeconds."""
         return pod.ready and self.now >= pod.ready_since + self.spec.min_ready
+
+    def content(self, group: str) -> ClaimContent:
+        """Return what is known about the data of a group."""
+        return self.contents.get(group, ClaimContent.DATA)
 
     def setback(self, revision: str) -> Setback:
         """Return how often unhealthy pods of a revision were replaced."""

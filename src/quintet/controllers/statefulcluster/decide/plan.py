@@ -24,20 +24,33 @@ Check = Callable[[Observed], Action | None]
 
 
 def plan(observed: Observed) -> Action:
-    """Return the next action, which may be to wait or to do nothing."""
-    action = _next(observed)
-    later = (claims.next_expansion_at(observed), volumes.next_look_at(observed))
-    due = progress.seconds_until(observed, min((each for each in later if each is not None), default=None))
-    if due is None or action.act not in (Act.WAIT, Act.NOTHING):
-        return action
-    return dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
+    """Return the next action, which may be to wait or to do nothing.
+
+    An action that was refused recently steps aside for the others: one of them may be what it needs.
+    """
+    skipped = list[str]()
+    action = _next(observed, skipped)
+    if action.act not in (Act.WAIT, Act.NOTHING):
+        return dataclasses.replace(action, skipped=tuple(skipped))
+    if skipped and action.act is Act.NOTHING:
+        text = "an action was refused and is tried again: see the conditions"
+        action = Action(act=Act.WAIT, reason="Refused", message=text, after=action.after)
+    times = [claims.next_expansion_at(observed), volumes.next_look_at(observed)]
+    times += [observed.postponed[concern] for concern in skipped]
+    due = progress.seconds_until(observed, min((each for each in times if each is not None), default=None))
+    if due is not None:
+        action = dataclasses.replace(action, after=due if action.after is None else min(due, action.after))
+    return dataclasses.replace(action, skipped=tuple(skipped))
 
 
-def _next(observed: Observed) -> Action:
+def _next(observed: Observed, skipped: list[str]) -> Action:
     for check in CHECKS:
         action = check(observed)
-        if action is not None:
+        if action is None:
+            continue
+        if observed.postponed.get(action.concern, observed.now) <= observed.now:
             return action
+        skipped.append(action.concern)
     return Action(
         act=Act.NOTHING,
         reason="AsWanted",
@@ -51,6 +64,14 @@ def adopt_orphan(observed: Observed) -> Action | None:
     for pod in observed.orphans:
         message = f"pod {pod.name} belongs to this cluster and has no controller"
         return Action(act=Act.ADOPT, reason="Orphaned", message=message, pod=pod)
+    return None
+
+
+def restore_labels(observed: Observed) -> Action | None:
+    """Restore the labels of a claim that lost them: its data would be forgotten."""
+    for claim in observed.unlabelled:
+        message = f"claim {claim.name} of this cluster has lost its labels"
+        return Action(act=Act.RELABEL, reason="LabelsLost", message=message, claim=claim)
     return None
 
 
@@ -263,6 +284,14 @@ def wait_for_starting(observed: Observed) -> Action | None:
     return None
 
 
+def _wait_for_user_of(observed: Observed, group: str) -> Action:
+    text = f"claims {group} have data, and pod {observed.held[group]}, which is not a replica, mounts them"
+    step = "wait until that pod ends, or delete it"
+    return Action(
+        act=Act.WAIT, reason="ClaimsMounted", message=f"{text}: {step}", group=group, after=POLL, blocked=True
+    )
+
+
 def wait_for_unhealthy(observed: Observed) -> Action | None:
     """Wait for an unhealthy pod that is replaced later, or never. Missing replicas are created before."""
     waiting = None
@@ -285,15 +314,17 @@ def wait_for_unhealthy(observed: Observed) -> Action | None:
 
 def scale_up(observed: Observed) -> Action | None:
     """Create a missing replica, but wait for terminating pods first: the new replica adopts their claims."""
-    if (
-        progress.count_replicas(observed) + progress.count_replaceable_leaving(observed)
-        >= observed.spec.replicas
-    ):
+    count, leaving = progress.count_replicas(observed), progress.count_replaceable_leaving(observed)
+    missing = observed.spec.replicas - count - leaving
+    if missing <= 0:
         return None
     text = f"{progress.count_replicas(observed)} replicas, {observed.spec.replicas} desired"
     group = claims.group_to_adopt(observed)
     if not group and observed.before and observed.spec.adopts_claims:
         return _until_gone(observed, observed.before[0])
+    held = claims.groups_held_by_others(observed, group)
+    if len(held) >= missing:
+        return _wait_for_user_of(observed, held[0])
     if group:
         text += f"; it adopts the free claims {group}"
     return Action(act=Act.CREATE, reason="TooFew", message=text, group=group)
@@ -301,6 +332,7 @@ def scale_up(observed: Observed) -> Action | None:
 
 CHECKS: Final[tuple[Check, ...]] = (
     adopt_orphan,
+    restore_labels,
     set_claim_owner,
     expand_claim,
     delete_retired_claim,

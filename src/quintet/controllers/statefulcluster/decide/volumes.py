@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from quintet.apis.statefulcluster import ClaimContent
 from quintet.controllers.statefulcluster.decide import claims, dataloss
 from quintet.controllers.statefulcluster.decide.actions import Act, Action
 from quintet.controllers.statefulcluster.decide.claims import ClaimGroup
@@ -92,9 +93,13 @@ def return_to_data(observed: Observed) -> Action | None:
     """Remove a pod that never became ready with its empty claims while claims with data are free."""
     if waits_for_leaving(observed) or not observed.spec.adopts_claims:
         return None
-    free = [group.name for group in claims.free_groups(observed) if group.name not in observed.empty]
+    free = [
+        group.name
+        for group in claims.free_groups(observed)
+        if observed.content(group.name) is ClaimContent.DATA
+    ]
     for pod in observed.active:
-        if free and pod.group in observed.empty and not pod.has_been_ready:
+        if free and observed.content(pod.group) is ClaimContent.EMPTY and not pod.has_been_ready:
             text = f"pod {pod.name} has empty claims, and claims {free[0]}, which have data, are free"
             return Action(act=Act.REMOVE, reason="DataReturned", message=text, pod=pod)
     return None

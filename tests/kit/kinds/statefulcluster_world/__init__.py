@@ -1,0 +1,1 @@
+"""A simulated world that drives the real StatefulCluster controller: see `world.World`."""
