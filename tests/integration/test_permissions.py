@@ -7,10 +7,12 @@ separate one, because webhooks for a Service without pods would block other test
 import asyncio
 import contextlib
 import itertools
+import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from kit.cli.quintet import COMMAND, free_port
@@ -19,6 +21,7 @@ from kit.cluster.control_plane import fresh_namespace
 from kit.cluster.service_accounts import (
     TESTED,
     context,
+    context_tokens,
     optional_role_name,
     role_binding,
     shipped_rbac_objects,
@@ -146,13 +149,14 @@ async def test_casconfigs_need_only_role_offered_for_their_service_account(
         await delete_and_wait(client, key)
 
 
-def a_process(own: Cluster, name: str, *controllers: str) -> Program:
+def a_process(own: Cluster, name: str, *controllers: str, metrics: int) -> Program:
     """A controller process as in the pod that the suite operator creates."""
     return Program(
         str(COMMAND), "run", "--kubeconfig", str(own.kubeconfig), "--context", name, "--instance", name,
         "--controllers", ",".join(controllers), "--system-namespace", SYSTEM, "--leader-elect",
         "--webhooks", "service", "--webhook-port", str(free_port()),
         "--health-address", "127.0.0.1:0", "--discovery-address", "127.0.0.1:0",
+        "--metrics-address", f"127.0.0.1:{metrics}",
     )  # fmt: skip
 
 
@@ -180,6 +184,16 @@ async def assert_works(bare: Api, program: Program, name: str) -> None:
     assert all(hook["clientConfig"].get("caBundle") for hook in hooks), "\n".join(program.log)
 
 
+async def assert_reviews_tokens(own: Cluster, port: int, name: str) -> None:
+    """Assert that the process asks the API server who may read its metrics: here nobody may."""
+    token = context_tokens(json.loads(own.kubeconfig.read_text()))[name]
+    url, headers = f"https://127.0.0.1:{port}/metrics", {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:
+        text = await answer.text()
+        assert answer.status == 403, text
+        assert f":{name} may not get /metrics" in text
+
+
 def list_processes() -> Iterator[Any]:
     """Return the processes of an installation; by default the combined one and a single controller."""
     yield pytest.param(tuple(COMPONENTS), id="all")
@@ -193,10 +207,12 @@ async def test_process_can_lead_store_certificates_and_register_webhooks(
 ):
     name = context(*controllers)
     async with create_empty_configurations(bare, name):
-        program = a_process(own, name, *controllers)
+        metrics = free_port()
+        program = a_process(own, name, *controllers, metrics=metrics)
         try:
             await program.start()
             await eventually(lambda: assert_works(bare, program, name), within=120)
+            await assert_reviews_tokens(own, metrics, name)
             program.signal(signal.SIGTERM)
             assert await program.ended() == 0, "\n".join(program.log)
             released = await bare.get(f"{LEASES}/{name}")

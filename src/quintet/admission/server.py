@@ -5,13 +5,8 @@ Validation runs in threads, so that a slow one does not delay the renewal of the
 """
 
 import asyncio
-import contextlib
 import logging
-import os
-import ssl
-import sys
-import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -24,6 +19,7 @@ from quintet.clock import Clock
 from quintet.observe import metrics
 from quintet.web.messages import JSON
 from quintet.web.server import Request, Response, Server, ServerLimits
+from quintet.web.server_tls import load_certificate, server_context
 
 LARGEST_BODY = 4 * 1024 * 1024
 # Less than the 5 seconds after which the API server gives up.
@@ -67,7 +63,7 @@ class AdmissionServer:
         self._time_limit = time_limit
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="admission")
-        self._tls = _tls_context()
+        self._tls = server_context()
         self._served: ServingCertificate | None = None
         self._ends = NEVER
         self._server = Server(self._route, limits, clock)
@@ -77,10 +73,7 @@ class AdmissionServer:
         if serving == self._served:
             return
         leaf = x509.load_pem_x509_certificate(serving.certificate)
-        with _as_file(serving.certificate + b"\n" + serving.key) as path:
-            # Loaded into a scratch context first: a mismatched pair would break the live context.
-            _tls_context().load_cert_chain(path)
-            self._tls.load_cert_chain(path)
+        load_certificate(self._tls, serving.certificate, serving.key)
         self._served = serving
         self._ends = leaf.not_valid_after_utc
         metrics.webhook_certificate_end.set(self._ends.timestamp())
@@ -152,26 +145,3 @@ class AdmissionServer:
 def _response(answer: bytes | None, code: int = 500, text: str = "") -> Response:
     """Return the AdmissionReview, or an HTTP error if there is none."""
     return Response(code, f"{text}\n".encode()) if answer is None else Response(200, answer, JSON)
-
-
-def _tls_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
-
-
-@contextlib.contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path that OpenSSL can read the content from; on Linux the key is never written to disk."""
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("certificate")
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name

@@ -18,7 +18,7 @@ from quintet.manifests.operator import operator, operator_process, quintet_objec
 from quintet.manifests.permissionspage import permissions_page
 from quintet.manifests.policy import policies
 from quintet.manifests.process import service_monitor
-from quintet.manifests.rbac import operator_roles, optional_roles, user_roles
+from quintet.manifests.rbac import metrics_reader_role, operator_roles, optional_roles, user_roles
 from quintet.manifests.text import HEADER, as_yaml
 
 Files = dict[Path, str]
@@ -50,7 +50,12 @@ def _installation(
     """Return the files for `kubectl apply -k config/default`, which installs everything."""
     parts = {
         "namespace.yaml": [namespace()],
-        "rbac.yaml": [*operator_roles(components), *optional_roles(components), *user_roles(declared)],
+        "rbac.yaml": [
+            *operator_roles(components),
+            *optional_roles(components),
+            metrics_reader_role(),
+            *user_roles(declared),
+        ],
         "policies.yaml": policies(
             requirement for component in components for requirement in component.user_requirements
         ),

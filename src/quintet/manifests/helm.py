@@ -14,13 +14,14 @@ from typing import Any
 from quintet import __version__
 from quintet.apis.meta import JsonObject
 from quintet.apis.suite import QUINTET as KIND
+from quintet.apis.suite.types import Metrics
 from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition, object_schema
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator, operator_process
-from quintet.manifests.process import IMAGE, RESOURCES
+from quintet.manifests.process import IMAGE, RESOURCES, MetricsMode
 from quintet.manifests.text import HEADER, as_yaml
 
 CHART = Path("charts/quintet")
@@ -28,6 +29,7 @@ REPOSITORY = IMAGE.rpartition(":")[0]
 OLDEST_KUBERNETES = "1.32.0"
 
 _NAMESPACE, _IMAGE, _RESOURCES, _LEVEL = "MARKNAMESPACE", "MARKIMAGE", "MARKRESOURCES", "MARKLEVEL"
+_METRICS = MetricsMode("MARKMETRICS", "MARKMETRICSPORT")
 _REPLICAS = 918273645
 _WITH_PLACEHOLDERS: Flavour = replace(QUINTET, namespace=_NAMESPACE, image=_IMAGE)
 _EXPRESSIONS: Mapping[str, str] = {
@@ -36,6 +38,9 @@ _EXPRESSIONS: Mapping[str, str] = {
     str(_REPLICAS): "{{ .Values.operator.replicas }}",
     _RESOURCES: "{{ toJson .Values.operator.resources }}",
     _LEVEL: "{{ .Values.operator.logLevel }}",
+    # The longer mark first: it contains the other.
+    _METRICS.port: '{{ ternary "metrics" "https-metrics" (eq .Values.operator.metrics "Plain") }}',
+    _METRICS.option: "{{ lower .Values.operator.metrics }}",
 }
 _OPTIONAL = {
     "NetworkPolicy": ".Values.networkPolicy.enabled",
@@ -149,6 +154,7 @@ def values() -> JsonObject:
         "operator": {
             "replicas": 2,
             "logLevel": "info",
+            "metrics": "Secure",
             "resources": {name: dict(each) for name, each in RESOURCES.items()},
         },
         "networkPolicy": {"enabled": True},
@@ -172,6 +178,7 @@ def values_schema() -> JsonObject:
                     {
                         "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
                         "logLevel": level,
+                        "metrics": {"enum": [each.value for each in Metrics]},
                         "resources": {"type": "object"},
                     }
                 ),
@@ -206,16 +213,17 @@ def _plain_schema(schema: Any) -> Any:
 
 
 def _operator_template(components: Sequence[Component]) -> str:
-    process = operator_process(_WITH_PLACEHOLDERS, _LEVEL)
+    process = operator_process(_WITH_PLACEHOLDERS, _LEVEL, _METRICS)
     bodies = [
         body
         for body in operator(components, _WITH_PLACEHOLDERS)
-        if body["kind"] not in ("Namespace", "CustomResourceDefinition", "Deployment")
+        if body["kind"] not in ("Namespace", "CustomResourceDefinition", "Service", "Deployment")
     ]
     deployment = processes.deployment(replace(process, replicas=_REPLICAS))
     deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
     monitoring = [processes.service_monitor(process), eventing_monitor(process), prometheus_rule(process)]
-    parts = [_document(body) for body in (*bodies, deployment, *monitoring)]
+    services = [processes.metrics_service(process)]
+    parts = [_document(body) for body in (*bodies, *services, deployment, *monitoring)]
     return HEADER + "".join(parts)
 
 

@@ -11,7 +11,7 @@ from quintet.apis.meta import JsonObject
 from quintet.apis.resources import CustomResource
 from quintet.apis.suite import QUINTET as OWN_KIND
 from quintet.apis.suite import Eventing, JsonServers, QuintetSpec, Topology, Tuning
-from quintet.apis.suite.types import NetworkPolicies
+from quintet.apis.suite.types import Metrics, NetworkPolicies
 from quintet.components import INSTANCE, Component
 from quintet.controllers.suite.decide.installation import (
     MANAGED_BY,
@@ -27,9 +27,17 @@ from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.discovery import PORT as DISCOVERY
 from quintet.manifests.policy import policies, warnings
-from quintet.manifests.process import HEALTH, IMAGE, RESOURCES, ProcessManifest
+from quintet.manifests.process import (
+    IMAGE,
+    PLAIN_METRICS,
+    RESOURCES,
+    SECURE_METRICS,
+    MetricsMode,
+    ProcessManifest,
+)
 from quintet.manifests.rbac import (
     SYSTEM_NAMESPACE,
+    access_review_rules,
     component_rules,
     namespace_roles,
     process_rules,
@@ -141,9 +149,13 @@ def _part(
         labels={COMPONENT: names[0] if alone else "controllers", **_MANAGED},
         webhooks=any(component.has_webhooks for component in group),
         discovery=any(component.has_server for component in group),
+        metrics=_metrics_mode(spec),
         progress_seconds=flavour.progress_seconds,
     )
-    made = [_with_managed_by_label(each) for each in _permissions(name, group, flavour.namespace, scope)]
+    made = [
+        _with_managed_by_label(each)
+        for each in _permissions(name, group, flavour.namespace, scope, _metrics_mode(spec))
+    ]
     made += processes.webhook_configurations(process)
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:
@@ -152,12 +164,18 @@ def _part(
     return Part(name, names, tuple(made), processes.deployment(process), needed)
 
 
+def _metrics_mode(spec: QuintetSpec) -> MetricsMode:
+    return PLAIN_METRICS if spec.metrics is Metrics.PLAIN else SECURE_METRICS
+
+
 def _requirements(component: Component) -> frozenset[str]:
     crds = (kind.resource.qualified for kind in component.kinds)
     return frozenset((*crds, *(requirement.name for requirement in component.user_requirements)))
 
 
-def _permissions(name: str, group: Sequence[Component], home: str, scope: Scope) -> list[JsonObject]:
+def _permissions(
+    name: str, group: Sequence[Component], home: str, scope: Scope, metrics: MetricsMode
+) -> list[JsonObject]:
     """Return the ServiceAccount of a process with its roles: in the whole cluster, or in some namespaces."""
     inside: list[JsonObject] = []
     if scope.everywhere:
@@ -165,6 +183,8 @@ def _permissions(name: str, group: Sequence[Component], home: str, scope: Scope)
     else:
         cluster, inside = scoped_rules(group)
     cluster = [*cluster, *cluster_rules(name, create=False)]
+    if metrics is SECURE_METRICS:
+        cluster += access_review_rules()
     made = service_account_with_roles(name, home, cluster, process_rules(name))
     there = [each for each in scope.namespaces if each not in scope.missing]
     return [*made, *namespace_roles(name, made[0], there, inside)]
@@ -190,7 +210,7 @@ def _args(
     yield "run"
     yield f"--controllers={','.join(names)}"
     yield f"--instance={name}"
-    yield f"--health-address=0.0.0.0:{HEALTH}"
+    yield from processes.address_args(_metrics_mode(spec))
     yield f"--log-level={(tuning.log_level or spec.log_level).lower()}"
     if any(component.has_server for component in group):
         yield f"--discovery-address=0.0.0.0:{DISCOVERY}"

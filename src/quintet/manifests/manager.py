@@ -3,7 +3,7 @@
 from quintet.apis.meta import JsonObject
 from quintet.manifests import process
 from quintet.manifests.discovery import PORT as DISCOVERY
-from quintet.manifests.process import HEALTH, ProcessManifest
+from quintet.manifests.process import ProcessManifest
 from quintet.manifests.rbac import LABELS, SYSTEM_NAMESPACE
 
 
@@ -15,7 +15,7 @@ def namespace(name: str = SYSTEM_NAMESPACE) -> JsonObject:
 
 def manager() -> list[JsonObject]:
     """Return webhook configurations, Services, Deployment and PodDisruptionBudget."""
-    args = ("run", f"--health-address=0.0.0.0:{HEALTH}", f"--discovery-address=0.0.0.0:{DISCOVERY}")
+    args = ("run", *process.address_args(), f"--discovery-address=0.0.0.0:{DISCOVERY}")
     whole = ProcessManifest(args=args, discovery=True)
     return [
         *process.webhook_configurations(whole),

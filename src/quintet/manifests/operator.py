@@ -17,10 +17,11 @@ from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import QUINTET as USUAL
 from quintet.manifests.installation import Flavour, installer, objects
 from quintet.manifests.manager import namespace
-from quintet.manifests.process import HEALTH, ProcessManifest
+from quintet.manifests.process import SECURE_METRICS, MetricsMode, ProcessManifest
 from quintet.manifests.rbac import (
     admin_roles,
     lease_rules,
+    metrics_reader_role,
     optional_roles,
     policy_rule,
     service_account_with_roles,
@@ -47,6 +48,7 @@ def operator(components: Sequence[Component], flavour: Flavour = USUAL) -> list[
         ),
         *user_facing_roles(kinds),
         *optional_roles(offered),
+        metrics_reader_role(),
         processes.metrics_service(process),
         processes.deployment(process),
         processes.budget(process),
@@ -64,9 +66,11 @@ def user_facing_roles(kinds: Iterable[CustomResource]) -> list[JsonObject]:
     return [viewer, without_aggregation(editor), *user_roles(declared), *admin_roles(declared)]
 
 
-def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> ProcessManifest:
+def operator_process(
+    flavour: Flavour = USUAL, log_level: str = "info", metrics: MetricsMode = SECURE_METRICS
+) -> ProcessManifest:
     """Return the process of the operator itself."""
-    flags = [f"--health-address=0.0.0.0:{HEALTH}", f"--log-level={log_level}"]
+    flags = [*processes.address_args(metrics), f"--log-level={log_level}"]
     if flavour.name != USUAL.name:
         flags.append(f"--flavour={flavour.name}")
     return ProcessManifest(
@@ -76,6 +80,7 @@ def operator_process(flavour: Flavour = USUAL, log_level: str = "info") -> Proce
         args=("operator", *flags),
         variables={"QUINTET_IMAGE": flavour.image},
         webhooks=False,
+        metrics=metrics,
     )
 
 

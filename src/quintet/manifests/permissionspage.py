@@ -8,6 +8,7 @@ from quintet.controllers.eventingbackend.decide.desired import DISPATCHER_VERBS,
 from quintet.controllers.permissions import Permission
 from quintet.controllers.suite.rbac import PERMISSIONS
 from quintet.manifests.catalog import HEADER
+from quintet.manifests.rbac import ACCESS_REVIEWS, METRICS_READER
 
 INTRODUCTION = """\
 # Permissions
@@ -43,6 +44,7 @@ _PROCESS = (
         ("get", "patch"),
         "to register its webhooks; only its own configurations; `create` only without the suite operator",
     ),
+    *ACCESS_REVIEWS,
 )
 _DISPATCHER = (
     Permission(
@@ -88,7 +90,7 @@ def permissions_page(components: Sequence[Component]) -> str:
             ),
             _section("Suite operator", PERMISSIONS, _OPERATOR),
             *optional,
-            _USERS,
+            _USERS.format(metrics_reader=METRICS_READER),
         ]
     )
 
@@ -100,7 +102,8 @@ _USERS = """\
 For each kind there are three ClusterRoles: `KIND-viewer` (`get`, `list`, `watch`), `KIND-editor` (all verbs;
 only `get` on the status) and `KIND-admin` (also `update` on `finalizers`). They are aggregated to the cluster
 roles `view`, `edit` and `admin`; of the Quintet only the viewer is, because only cluster administrators may
-change it. Some fields need [permissions of their own](../SECURITY.md#trust-model).
+change it. `{metrics_reader}` allows to read the metrics of every process; nobody has it until an
+administrator binds it. Some fields need [permissions of their own](../SECURITY.md#trust-model).
 """
 
 

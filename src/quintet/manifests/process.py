@@ -5,6 +5,7 @@ All pods conform to the Pod Security Standard `restricted`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quintet import imagenames
 from quintet.admission.registration import MUTATING, VALIDATING
@@ -16,11 +17,21 @@ from quintet.manifests.rbac import SYSTEM_NAMESPACE
 
 IMAGE = imagenames.QUINTET
 NAME, PART_OF = "app.kubernetes.io/name", "app.kubernetes.io/part-of"
-HEALTH, WEBHOOKS = 8081, 9443
+HEALTH, METRICS, WEBHOOKS = 8081, 9090, 9443
 RESOURCES: Mapping[str, Mapping[str, str]] = {
     "requests": {"cpu": "50m", "memory": "96Mi"},
     "limits": {"memory": "512Mi"},
 }
+
+
+class MetricsMode(NamedTuple):
+    """How a process serves its metrics: the value of `--metrics`, and the name of the port."""
+
+    option: str
+    port: str
+
+
+SECURE_METRICS, PLAIN_METRICS = MetricsMode("secure", "https-metrics"), MetricsMode("plain", "metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +49,7 @@ class ProcessManifest:
     """Labels besides name and part-of."""
     webhooks: bool = True
     discovery: bool = False
+    metrics: MetricsMode = SECURE_METRICS
     progress_seconds: int | None = None
     """`progressDeadlineSeconds`; None for the default of Kubernetes."""
 
@@ -50,6 +62,15 @@ class ProcessManifest:
         """Return the metadata of one of its objects."""
         labels = {**self.selector, PART_OF: "quintet", **self.labels}
         return {"name": name or self.name, "namespace": self.namespace, "labels": labels}
+
+
+def address_args(metrics: MetricsMode = SECURE_METRICS) -> tuple[str, ...]:
+    """Return the options with the addresses of health checks and metrics."""
+    return (
+        f"--health-address=0.0.0.0:{HEALTH}",
+        f"--metrics-address=0.0.0.0:{METRICS}",
+        f"--metrics={metrics.option}",
+    )
 
 
 def services(process: ProcessManifest) -> list[JsonObject]:
@@ -76,7 +97,8 @@ def webhook_configurations(process: ProcessManifest) -> list[JsonObject]:
 
 def metrics_service(process: ProcessManifest) -> JsonObject:
     """Return the Service of its metrics."""
-    ports = [{"name": "metrics", "port": HEALTH, "targetPort": "health", "protocol": "TCP"}]
+    port = process.metrics.port
+    ports = [{"name": port, "port": METRICS, "targetPort": port, "protocol": "TCP"}]
     return _service(process, f"{process.name}-metrics", ports)
 
 
@@ -88,7 +110,19 @@ def service_monitor(process: ProcessManifest) -> JsonObject:
         "metadata": process.metadata(),
         "spec": {
             "selector": {"matchLabels": {PART_OF: "quintet"}},
-            "endpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
+            # A Service has one of these ports.
+            "endpoints": [
+                {"port": PLAIN_METRICS.port, "path": "/metrics", "interval": "30s"},
+                {
+                    "port": SECURE_METRICS.port,
+                    "path": "/metrics",
+                    "interval": "30s",
+                    "scheme": "https",
+                    "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                    # Each pod signs its own certificate.
+                    "tlsConfig": {"insecureSkipVerify": True},
+                },
+            ],
         },
     }
 
@@ -165,7 +199,8 @@ def _pod(process: ProcessManifest) -> JsonObject:
 
 
 def _ports(process: ProcessManifest) -> list[JsonObject]:
-    ports = [("health", HEALTH, True), ("webhooks", WEBHOOKS, process.webhooks)]
+    ports = [("health", HEALTH, True), (process.metrics.port, METRICS, True)]
+    ports.append(("webhooks", WEBHOOKS, process.webhooks))
     ports.append(("discovery", DISCOVERY, process.discovery))
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port, there in ports if there]
 

@@ -12,6 +12,21 @@ from quintet.controllers.permissions import Permission
 GROUP = "rbac.authorization.k8s.io"
 SYSTEM_NAMESPACE = "quintet-system"
 SERVICE_ACCOUNT = "quintet"
+METRICS_READER = "quintet-metrics-reader"
+ACCESS_REVIEWS = (
+    Permission(
+        "authentication.k8s.io",
+        ("tokenreviews",),
+        ("create",),
+        "to learn whose token a client of its metrics sends; not with `spec.metrics: Plain`",
+    ),
+    Permission(
+        "authorization.k8s.io",
+        ("subjectaccessreviews",),
+        ("create",),
+        "to ask whether this user may get the path `/metrics`; not with `spec.metrics: Plain`",
+    ),
+)
 LABELS = {"app.kubernetes.io/name": "quintet", "app.kubernetes.io/part-of": "quintet"}
 _VIEW = ("get", "list", "watch")
 _EDIT = (*_VIEW, "create", "update", "patch", "delete", "deletecollection")
@@ -19,7 +34,7 @@ _EDIT = (*_VIEW, "create", "update", "patch", "delete", "deletecollection")
 
 def operator_roles(components: Iterable[Component]) -> list[JsonObject]:
     """Return the ServiceAccount of a process with all controllers, its roles and their bindings."""
-    rules = [*component_rules(components), *cluster_rules()]
+    rules = [*component_rules(components), *cluster_rules(), *access_review_rules()]
     return service_account_with_roles(
         SERVICE_ACCOUNT, SYSTEM_NAMESPACE, rules, process_rules(SERVICE_ACCOUNT)
     )
@@ -37,6 +52,11 @@ def scoped_rules(components: Iterable[Component]) -> tuple[list[JsonObject], lis
     # To remove a finalizer in a namespace that is being deleted: its Roles may be deleted first.
     cluster.append({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]})
     return cluster, [policy_rule(each) for each in declared if not each.everywhere]
+
+
+def access_review_rules() -> list[JsonObject]:
+    """Return the rules of the ClusterRole of a process that serves metrics to authorized clients."""
+    return [policy_rule(permission) for permission in ACCESS_REVIEWS]
 
 
 def process_rules(name: str) -> list[JsonObject]:
@@ -90,6 +110,11 @@ def optional_roles(components: Iterable[Component]) -> list[JsonObject]:
     return [
         _role("ClusterRole", role.name, [policy_rule(each) for each in role.permissions]) for role in roles
     ]
+
+
+def metrics_reader_role() -> JsonObject:
+    """Return the ClusterRole that administrators may bind to Prometheus."""
+    return _role("ClusterRole", METRICS_READER, [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])
 
 
 def user_roles(declared: Iterable[CustomResource]) -> list[JsonObject]:

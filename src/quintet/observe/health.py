@@ -1,4 +1,4 @@
-"""The HTTP endpoints /healthz, /readyz and /metrics.
+"""The HTTP endpoints /healthz and /readyz, and /metrics unless metrics have an address of their own.
 
 The response lists every check with its result. Liveness means only that the process responds; what depends
 on others, such as the API server, belongs to readiness.
@@ -15,22 +15,23 @@ Check = Callable[[], str | None]
 """Returns None if the check passes, otherwise the problem."""
 
 # The kubelet and Prometheus are few clients, and send no bodies.
-_LIMITS = ServerLimits(body_bytes=0, connections=100)
-_GRACE_SECONDS = 2.0
+LIMITS = ServerLimits(body_bytes=0, connections=100)
+GRACE_SECONDS = 2.0
 
 
 class HealthServer:
-    """Serves health checks and metrics on one address."""
+    """Serves health checks on one address, on a developer's machine also metrics."""
 
-    def __init__(self, host: str, port: int, clock: Clock) -> None:
+    def __init__(self, host: str, port: int, clock: Clock, *, metrics: bool = True) -> None:
         self._host = host
         self._port = port
+        self._paths = ("/healthz", "/readyz", "/metrics") if metrics else ("/healthz", "/readyz")
         self.health: dict[str, Check] = {}
         self.readiness: dict[str, Check] = {}
         self.warnings: dict[str, Check] = {}
         """Problems that /readyz shows, though the process is ready."""
         self._listening_port: int | None = None
-        self._server = Server(self._handle, _LIMITS, clock)
+        self._server = Server(self._handle, LIMITS, clock)
 
     async def start(self) -> int:
         """Start the server if it does not run, and return its port; port 0 chooses a free one."""
@@ -40,11 +41,11 @@ class HealthServer:
 
     async def stop(self) -> None:
         """Stop the server."""
-        await self._server.stop(_GRACE_SECONDS)
+        await self._server.stop(GRACE_SECONDS)
 
     def _handle(self, request: Request) -> Response:
-        if request.path not in ("/healthz", "/readyz", "/metrics"):
-            return Response(404, b"not found: the paths are /healthz, /readyz and /metrics\n")
+        if request.path not in self._paths:
+            return Response(404, f"not found: the paths are {', '.join(self._paths)}\n".encode())
         if request.method not in ("GET", "HEAD"):
             return Response(405, b"only GET is allowed\n", headers={"Allow": "GET, HEAD"})
         if request.path == "/metrics":

@@ -17,6 +17,7 @@ from quintet.kube.service_account import own_service_account
 from quintet.kube.transport import Transport
 from quintet.observe.health import HealthServer
 from quintet.processes.eventing_options import eventing_options
+from quintet.processes.metrics import MetricsOptions, serving_metrics
 from quintet.processes.startup import identity, prepare, uses_leader_election
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
@@ -43,6 +44,7 @@ class RunOptions:
     leader_elect: bool | None
     system_namespace: str | None
     health_address: tuple[str, int]
+    metrics: MetricsOptions
     webhooks: str
     webhook_port: int
     webhook_host: str
@@ -65,9 +67,10 @@ async def run_controllers(options: RunOptions) -> None:
     system = options.system_namespace or found.namespace
     elect = uses_leader_election(options.leader_elect)
     components = [COMPONENTS[name] for name in options.controllers]
-    health = HealthServer(*options.health_address, clock)
-    async with Transport(found) as transport:
-        client = Client(transport)
+    health = HealthServer(*options.health_address, clock, metrics=options.metrics.address is None)
+    async with contextlib.AsyncExitStack() as stack:
+        client = Client(await stack.enter_async_context(Transport(found)))
+        await stack.enter_async_context(serving_metrics(options.metrics, client, clock))
 
         async def read_cluster() -> tuple[OwnerReference | None, EventingOptions | None]:
             await client.version()  # fails early on a wrong address or missing permission
@@ -89,14 +92,13 @@ async def run_controllers(options: RunOptions) -> None:
             component.start(manager, settings)
         admissions = [each for component in components for each in component.admissions(settings)]
         webhooks = _webhooks(options, admissions, client, manager, clock, system, owner)
-        async with contextlib.AsyncExitStack() as stack:
-            for component in components:
-                for server in component.serve(settings, clock):
-                    await stack.enter_async_context(server)
-            if webhooks is not None:
-                health.readiness["webhooks"] = webhooks.readiness_problem
-                await stack.enter_async_context(webhooks.running())
-            await manager.run()
+        for component in components:
+            for server in component.serve(settings, clock):
+                await stack.enter_async_context(server)
+        if webhooks is not None:
+            health.readiness["webhooks"] = webhooks.readiness_problem
+            await stack.enter_async_context(webhooks.running())
+        await manager.run()
 
 
 async def _eventing_options(

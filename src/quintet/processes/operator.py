@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from quintet import __version__
 from quintet.apis.meta import ObjectKey, OwnerReference
 from quintet.clock import SystemClock
@@ -13,24 +15,30 @@ from quintet.kube.service_account import own_service_account
 from quintet.kube.transport import Transport
 from quintet.manifests.installation import Flavour, installer
 from quintet.observe.health import HealthServer
+from quintet.processes.metrics import MetricsOptions, serving_metrics
 from quintet.processes.startup import identity, prepare
 from quintet.runtime.leader import Terms
 from quintet.runtime.manager import Manager
 
 
 async def run_operator(
-    found: config.ClusterConfig, flavour: Flavour, elect: bool, health_address: tuple[str, int]
+    found: config.ClusterConfig,
+    flavour: Flavour,
+    elect: bool,
+    health_address: tuple[str, int],
+    metrics: MetricsOptions,
 ) -> None:
     """Run the operator until a signal stops the process."""
     clock = SystemClock()
-    async with Transport(found) as transport:
-        client = Client(transport)
+    async with contextlib.AsyncExitStack() as stack:
+        client = Client(await stack.enter_async_context(Transport(found)))
+        await stack.enter_async_context(serving_metrics(metrics, client, clock))
 
         async def read_cluster() -> OwnerReference | None:
             await client.version()  # fails early on a wrong address or missing permission
             return await own_service_account(client, flavour.namespace) if config.in_pod() else None
 
-        health = HealthServer(*health_address, clock)
+        health = HealthServer(*health_address, clock, metrics=metrics.address is None)
         owner = await prepare(read_cluster, health, clock, patient=elect)
         manager = Manager(
             client,

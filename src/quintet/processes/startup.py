@@ -32,7 +32,12 @@ log = logging.getLogger(__name__)
 
 def identity() -> str:
     """Return a name that is unique among the replicas: host name and random suffix."""
-    return f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    return f"{host_name()}-{secrets.token_hex(4)}"
+
+
+def host_name() -> str:
+    """Return the host name, in a pod the name of the pod."""
+    return socket.gethostname()
 
 
 def uses_leader_election(option: bool | None) -> bool:

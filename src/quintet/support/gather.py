@@ -34,7 +34,7 @@ LINES, BYTES = 5000, 2 << 20
 """The maximum of lines and bytes of each log."""
 MAX_OBJECTS = 2000
 """The maximum of objects per kind, and of Events per namespace."""
-_HEALTH = 8081
+_PLAIN_METRICS, _SECURE_METRICS = "metrics", "https-metrics"
 _SECRETS = ("", "secrets")
 
 
@@ -109,7 +109,18 @@ class Collector:
     async def _metrics(self, pod: JsonObject) -> None:
         meta = pod["metadata"]
         place = f"metrics/{meta['name']}.txt"
-        path = f"{PODS.path(meta['namespace'], meta['name'])}:{_HEALTH}/proxy/metrics"
+        ports = {
+            each.get("name"): each["containerPort"]
+            for container in pod["spec"]["containers"]
+            for each in container.get("ports") or ()
+        }
+        if _SECURE_METRICS in ports:
+            # The proxy of the API server does not pass on the token that the process asks for.
+            self.content.missing.append(MissingItem(place, "they are secure: add them from Prometheus"))
+            return
+        # Earlier versions serve metrics at the port of the health checks.
+        port = ports.get(_PLAIN_METRICS, ports.get("health", 8081))
+        path = f"{PODS.path(meta['namespace'], meta['name'])}:{port}/proxy/metrics"
         try:
             self.content.texts[place] = (await self._client.raw(path)).decode(errors="replace")
         except KubeError as error:

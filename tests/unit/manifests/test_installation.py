@@ -66,9 +66,35 @@ def test_controller_gets_no_permission_of_another():
         for verb in right.verbs
     }
     webhooks = {each for each in grants(rules) if each[0] == "admissionregistration.k8s.io"}
-    assert {each[:3] for each in set(grants(rules)) - webhooks} == declared
+    reviews = {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    assert {each[:3] for each in set(grants(rules)) - webhooks} == declared | reviews
     assert {each[3] for each in webhooks} == {"quintet-jsonserver"}
     assert {each[2] for each in webhooks} == {"get", "patch"}, "what was removed must stay so"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "port", "reviews"), [("Secure", "https-metrics", True), ("Plain", "metrics", False)]
+)
+def test_metrics_have_a_port_of_their_own_and_plain_ones_need_no_permission(metrics, port, reviews):
+    made = part(installed(metrics=metrics), "jsonserver")
+    container = made.deployment["spec"]["template"]["spec"]["containers"][0]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert (ports["health"], ports[port]) == (8081, 9090)
+    assert f"--metrics={metrics.lower()}" in container["args"]
+    assert {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")} == {
+        "health"
+    }
+    (service,) = (
+        each for each in of_kind("Service", made.objects) if each["metadata"]["name"].endswith("-metrics")
+    )
+    assert service["spec"]["ports"] == [{"name": port, "port": 9090, "targetPort": port, "protocol": "TCP"}]
+    (policy,) = of_kind("NetworkPolicy", made.objects)
+    assert 9090 in {each["port"] for each in policy["spec"]["ingress"][0]["ports"]}
+    granted = {each[1] for role in of_kind("ClusterRole", made.objects) for each in grants(role["rules"])}
+    assert ({"tokenreviews", "subjectaccessreviews"} <= granted) is reviews
 
 
 def test_combined_topology_is_one_workload_with_all_permissions():

@@ -53,6 +53,13 @@ class NetworkPolicies(StrEnum):
     DISABLED = "Disabled"
 
 
+class Metrics(StrEnum):
+    """To whom the pods serve their metrics."""
+
+    SECURE = "Secure"
+    PLAIN = "Plain"
+
+
 Quantity = Annotated[str, Meta(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$")]
 Image = Annotated[str, Meta(max_length=512)]
 Network = Annotated[str, Meta(max_length=64)]
@@ -258,9 +265,18 @@ class QuintetSpec(Struct, frozen=True):
     )
     network_policies: Annotated[
         NetworkPolicies,
-        Meta(description="Enabled restricts ingress to the ports of webhooks, health and discovery."),
+        Meta(description="Enabled restricts ingress to the ports that the pods serve."),
         DEFAULTED,
     ] = NetworkPolicies.ENABLED
+    metrics: Annotated[
+        Metrics,
+        Meta(
+            description="Secure serves the metrics of the controllers with TLS, to clients whose bearer "
+            "token belongs to a user who may get the path /metrics. Plain serves them to everybody, without "
+            "TLS."
+        ),
+        DEFAULTED,
+    ] = Metrics.SECURE
     settings: Annotated[ControllerSettings, Meta(description="Settings of single controllers.")] = (
         ControllerSettings()
     )

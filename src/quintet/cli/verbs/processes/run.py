@@ -13,6 +13,7 @@ from quintet.cli.types import Address, ControllerNames, NamespaceNames, Networks
 from quintet.cli.verbs.processes.options import process_options
 from quintet.components import COMPONENTS, INSTANCE
 from quintet.processes.controllers import CERTIFICATES, RunOptions, run_controllers
+from quintet.processes.metrics import MetricsOptions
 from quintet.processes.startup import run_process
 
 
@@ -127,11 +128,19 @@ from quintet.processes.startup import run_process
     help="Concurrent reconciles of each controller.",
 )
 @process_options
-def run(log_format: str | None, log_level: str, **options: object) -> None:
+def run(
+    log_format: str | None,
+    log_level: str,
+    metrics_address: tuple[str, int] | None,
+    metrics_mode: str,
+    metrics_certificates: Path | None,
+    **options: object,
+) -> None:
     """Run controllers and their webhooks until SIGTERM or Ctrl-C.
 
     In a pod, it elects a leader and serves webhooks through a Service. On a developer's machine, it runs
     without leader election; `--webhooks url` registers its webhooks while it runs.
     """
-    work = run_controllers(RunOptions(**options))  # type: ignore[arg-type]  # click has checked the types
+    metrics = MetricsOptions(address=metrics_address, mode=metrics_mode, certificates=metrics_certificates)
+    work = run_controllers(RunOptions(metrics=metrics, **options))  # type: ignore[arg-type]  # click has checked the types
     run_process(work, log_format, log_level)
