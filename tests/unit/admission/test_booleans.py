@@ -1,5 +1,6 @@
 """No kind accepts a boolean where a number belongs: in Python, `True == 1`."""
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,7 @@ def text_of(path: Path) -> str:
 )
 def test_true_is_refused_for_number_also_next_to_ones(kind: kinds.Kind, path: Path):
     body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.name}
-    body |= {"metadata": {"name": "app-a", "namespace": "a"}, "spec": dict(kind.probe)}
+    body |= {"metadata": {"name": "app-a", "namespace": "a"}, "spec": copy.deepcopy(dict(kind.probe))}
     for sibling in NUMBERS[kind.name]:
         if sibling[:-1] == path[:-1]:
             put(body, sibling, 1)
