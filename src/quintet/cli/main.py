@@ -41,6 +41,7 @@ GROUPS = {
         "status": Verb("inspect.status", "Show the status of Quintet objects."),
         "tree": Verb("inspect.tree", "Show an object and the objects that it owns."),
         "events": Verb("inspect.events", "Show the Events of objects and their children."),
+        "dashboard": Verb("inspect.dashboard", "Serve a live web page with the status of all objects."),
         "logs": Verb("inspect.logs", "Print the logs of the pods of an object or a controller."),
     },
     "Create and change": {

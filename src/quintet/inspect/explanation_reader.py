@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from quintet.apis.meta import JsonObject
 from quintet.components import COMPONENTS
-from quintet.inspect.events import EventSummary, parse_event
+from quintet.inspect.events import EventSummary, parse_event, sort_by_time
 from quintet.inspect.explanation import Child, Explanation, build_explanation
 from quintet.inspect.relations.tree import node_state, read_tree, tree_remarks
 from quintet.inspect.status import read_status
@@ -22,23 +22,48 @@ if TYPE_CHECKING:
     from quintet.inspect.kinds import ObjectName
     from quintet.inspect.relations.owned_objects import ObjectTree
     from quintet.inspect.session import Session
+    from quintet.inspect.status import ObjectStatus
     from quintet.kube.client import Client
+
+_EVENTS_FORBIDDEN = "not listed, because you have no permission: events.events.k8s.io"
+
+
+class ObjectDetails(NamedTuple):
+    """Everything that is shown of one object."""
+
+    status: ObjectStatus
+    tree: ObjectTree
+    explanation: Explanation
+    events: tuple[EventSummary, ...]
+    """The Events of the object and its children, oldest first."""
+    can_list_events: bool
+    remarks: tuple[str, ...]
+    """What could not be read."""
 
 
 async def read_explanation(session: Session, named: ObjectName) -> tuple[Explanation, list[str]]:
     """Return the explanation of an object's status, and what could not be read for it."""
+    found = await read_details(session, named)
+    return found.explanation, list(found.remarks)
+
+
+async def read_details(session: Session, named: ObjectName) -> ObjectDetails:
+    """Return the status, tree, Events and explanation of an object."""
     kind = named.kind
     body = await session.client.get(kind.resource, session.key(kind.resource, named.name), JsonObject)
     tree = await read_tree(session.client, named, body)
-    events, remarks = await _list_events(session.client, tree)
-    found = build_explanation(
-        read_status(kind, body),
+    events = await _list_events(session.client, tree)
+    status = read_status(kind, body)
+    explanation = build_explanation(
+        status,
         list_children(tree),
-        events,
+        events or (),
         controller=find_controller(kind),
         waits=body["metadata"].get("finalizers") or (),
     )
-    return found, [*tree_remarks(tree), *remarks]
+    remarks = [*tree_remarks(tree), *([_EVENTS_FORBIDDEN] if events is None else [])]
+    shown = tuple(sort_by_time(events or ()))
+    return ObjectDetails(status, tree, explanation, shown, events is not None, tuple(remarks))
 
 
 def list_children(tree: ObjectTree) -> Iterator[Child]:
@@ -53,7 +78,8 @@ def find_controller(kind: CustomResource) -> str:
     return next((name for name, each in COMPONENTS.items() if kind in each.kinds), "operator")
 
 
-async def _list_events(client: Client, tree: ObjectTree) -> tuple[list[EventSummary], list[str]]:
+async def _list_events(client: Client, tree: ObjectTree) -> list[EventSummary] | None:
+    """Return the Events about a tree; None if the user has no permission to list them."""
     uids = {node.meta.uid for node in tree.root.walk()} - {""}
     found: list[EventSummary] = []
     try:
@@ -61,5 +87,5 @@ async def _list_events(client: Client, tree: ObjectTree) -> tuple[list[EventSumm
             bodies: list[JsonObject] = [msgspec.json.decode(item) for item in page.items]
             found += [each for each in map(parse_event, bodies) if each.uid in uids]
     except Forbidden:
-        return [], ["not listed, because you have no permission: events.events.k8s.io"]
-    return found, []
+        return None
+    return found

@@ -69,6 +69,11 @@ class ObjectStatus:
         return self.observed >= self.generation
 
     @property
+    def rating(self) -> Rating:
+        """Whether the object is as it should be."""
+        return {"True": Rating.GOOD, "False": Rating.BAD}.get(self.ready, Rating.OPEN)
+
+    @property
     def verdict(self) -> str:
         """The summary in words, such as `ready`, `not available` or `not yet succeeded`."""
         word = self.headline.lower()

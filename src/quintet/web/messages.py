@@ -74,19 +74,28 @@ def encode_response(response: Response, *, head_only: bool, close: bool) -> byte
     status = response.status
     if status in _NO_BODY and not response.headers:
         return _encode_bare(status, close)
+    if status in _NO_BODY:
+        return _encode_head(status, response.headers, "", close=close)
+    entity = f"Content-Type: {response.content_type}\r\n" if response.content_type else ""
+    entity += f"Content-Length: {len(response.body)}\r\n"
+    head = _encode_head(status, response.headers, entity, close=close)
+    return head if head_only else head + response.body
+
+
+def encode_stream_head(content_type: str, headers: Mapping[str, str]) -> bytes:
+    """Return the head of a response whose body ends with the connection."""
+    return _encode_head(200, headers, f"Content-Type: {content_type}\r\n", close=True)
+
+
+def _encode_head(status: int, headers: Mapping[str, str], entity: str, *, close: bool) -> bytes:
     lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"]
-    for name, value in response.headers.items():
+    for name, value in headers.items():
         if "\r" in value or "\n" in value:
             raise ValueError(f"response header {name} contains a line break")
         if name != "Connection":
             lines.append(f"{name}: {value}\r\n")
-    if status not in _NO_BODY:
-        if response.content_type:
-            lines.append(f"Content-Type: {response.content_type}\r\n")
-        lines.append(f"Content-Length: {len(response.body)}\r\n")
-    lines.append("Connection: close\r\n\r\n" if close else "\r\n")
-    head = "".join(lines).encode("latin-1")
-    return head if head_only or status in _NO_BODY else head + response.body
+    lines += (entity, "Connection: close\r\n\r\n" if close else "\r\n")
+    return "".join(lines).encode("latin-1")
 
 
 @functools.cache

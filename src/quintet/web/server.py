@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server for health checks, metrics, admission webhooks, discovery and the publisher proxy.
 
-A handler returns a `Response`, a `DeferredResponse`, a future or a coroutine; only a coroutine costs a task.
+A handler returns a `Response`, a `DeferredResponse`, a `StreamedResponse`, a future or a coroutine; only the
+last and a stream cost a task.
 `ServerLimits` bounds what clients can use. Plain HTTP, or TLS if a context is given.
 """
 
@@ -14,12 +15,13 @@ from math import inf
 from quintet.clock import Clock, Timer
 from quintet.web.messages import DeferredResponse, Request, Response
 from quintet.web.server_connection import BUSY, ServerConnection
+from quintet.web.streaming import StreamedResponse
 
-__all__ = ["DeferredResponse", "Handler", "Request", "Response", "Server", "ServerLimits"]
+__all__ = ["DeferredResponse", "Handler", "Request", "Response", "Server", "ServerLimits", "StreamedResponse"]
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Request], Response | DeferredResponse | Awaitable[Response]]
+Handler = Callable[[Request], Response | DeferredResponse | StreamedResponse | Awaitable[Response]]
 
 _MIN_TIMEOUT_CHECK_SECONDS = 1.0
 

@@ -12,8 +12,9 @@ from collections.abc import Awaitable
 from math import inf
 from typing import TYPE_CHECKING, cast
 
-from quintet.web.messages import DeferredResponse, Request, Response, encode_response
+from quintet.web.messages import DeferredResponse, Request, Response, encode_response, encode_stream_head
 from quintet.web.request_parser import RequestError, RequestParser
+from quintet.web.streaming import ResponseStream, StreamedResponse
 
 if TYPE_CHECKING:
     from quintet.web.server import Server
@@ -39,6 +40,7 @@ class ServerConnection(asyncio.Protocol):
         self._queue: deque[Request | Response] = deque()
         self._busy = self._reading_paused = self._writing_paused = False
         self._ignore_input = self._lingering = self._continue_pending = False
+        self._stream: ResponseStream | None = None
         self.deadline = inf
         self._waiting_since = self._clock.monotonic()
 
@@ -62,6 +64,8 @@ class ServerConnection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Close the connection after the requests in progress; immediately if there are none."""
+        if self._stream is not None:
+            self._stream.cancel()
         if self._busy or self._queue or self._parser.receiving or self._transport is None:
             return
         if self._parser.phase == 0:
@@ -93,6 +97,8 @@ class ServerConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Release the buffers. Handlers in progress continue; their responses are dropped."""
         self._transport = None
+        if self._stream is not None:
+            self._stream.cancel()
         self._parser.release_buffer()
         for queued in self._queue:
             if isinstance(queued, Request):
@@ -103,16 +109,21 @@ class ServerConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keep the connection open while responses are pending."""
         self._ignore_input = True
-        return (self._busy or bool(self._queue)) and not self._lingering
+        return (self._busy or bool(self._queue)) and not self._lingering and self._stream is None
 
     def pause_writing(self) -> None:
         """Handle no more requests until the client has read its responses."""
         self._writing_paused = True
         self._set_deadline(self._limits.send_seconds)
+        if self._stream is not None:
+            self._stream.pause()
 
     def resume_writing(self) -> None:
         """Continue with the queued requests."""
         self._writing_paused = False
+        if self._stream is not None:
+            self.deadline = inf
+            self._stream.resume()
         if not self._lingering:
             self._await_client()
             self._handle_queue()
@@ -187,6 +198,9 @@ class ServerConnection(asyncio.Protocol):
         if isinstance(result, Response):
             self._send(request, result)
             return
+        if isinstance(result, StreamedResponse):
+            self._start_stream(request, result)
+            return
         if isinstance(result, DeferredResponse):
             result.on_set(functools.partial(self._send_and_continue, request))
             return
@@ -229,6 +243,23 @@ class ServerConnection(asyncio.Protocol):
             self._close(self._transport)
         else:
             self._await_client()
+
+    def _start_stream(self, request: Request, response: StreamedResponse) -> None:
+        """Send the head and then each chunk; the end of the body is the end of the connection."""
+        assert self._transport is not None, "the client is connected"
+        transport = self._transport
+        self._server.buffered -= len(request.body)
+        self._ignore_input = True
+        transport.write(encode_stream_head(response.content_type, response.headers))
+        if request.method == "HEAD":
+            self._close(transport)
+            return
+
+        def end() -> None:
+            if not transport.is_closing():
+                self._close(transport)
+
+        self._stream = ResponseStream(response.chunks, transport, end)
 
     def _set_deadline(self, seconds: float) -> None:
         self._waiting_since = self._clock.monotonic()

@@ -82,6 +82,10 @@ class Followed:
 
         await eventually(there, within=within)
 
+    def interrupt(self) -> None:
+        """Interrupt the command, as by Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
+
     async def ends(self) -> int:
         """Wait for the command to end and return its exit code."""
         return await self._process.wait()

@@ -80,8 +80,7 @@ def node_state(member: TreeNode) -> ChildState:
     for kind in kinds.all_kinds():
         if body is not None and is_same_kind(kind.resource, member.resource):
             found = read_status(kind, body)
-            rating = {"True": Rating.GOOD, "False": Rating.BAD}.get(found.ready, Rating.OPEN)
-            return ChildState(f"{found.verdict} ({found.reason})", rating, found.message)
+            return ChildState(f"{found.verdict} ({found.reason})", found.rating, found.message)
     return child_state(member.resource, body)
 
 
