@@ -139,11 +139,24 @@ async def test_doctor_pre_fails_for_foreign_role_with_our_name(own, bare):
 async def test_doctor_pre_fails_for_foreign_crd(own, bare):
     body = custom_resource_definition(QUINTET)
     schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    schema["properties"]["spec"]["properties"]["theirs"] = {"type": "string"}
+    fields = schema["properties"]["spec"]["properties"]
+    fields["theirs"] = fields.pop("controllers")
     async with there(bare, CRDS, body):
         code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
 
     assert (code, failed(checks)) == (1, [("cluster", "definitions")])
+    assert "spec.theirs" in checks["cluster", "definitions"]["message"]
+
+
+async def test_doctor_pre_warns_about_crd_with_more_fields(own, bare):
+    body = custom_resource_definition(QUINTET)
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["theirs"] = {"type": "string"}
+    async with there(bare, CRDS, body):
+        code, checks = await doctor("--pre", "--kubeconfig", own.kubeconfig)
+
+    assert (code, failed(checks)) == (0, [])
+    assert checks["cluster", "definitions"]["status"] == "warning"
     assert "spec.theirs" in checks["cluster", "definitions"]["message"]
 
 

@@ -374,7 +374,7 @@ async def test_backend_without_url_gets_server_with_persistent_volume_claim(
             "PodDisruptionBudget/any-nats",
         }
         claim = found["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"][0]["spec"]
-        assert claim["resources"]["requests"]["storage"] == "381Mi"
+        assert claim["resources"]["requests"]["storage"] == "456Mi"
 
     await eventually(assert_created, within=90)
     await wait_for_reason(backends, key, "Server name not resolved")
@@ -384,4 +384,4 @@ async def test_backend_without_url_gets_server_with_persistent_volume_claim(
     await update_config(backends, key, maxBytes="1Gi")
     await wait_for_reason(backends, key, "Server name not resolved")
     claim = (await children(backends, namespace))["StatefulSet", "any-nats"]["spec"]["volumeClaimTemplates"]
-    assert claim[0]["spec"]["resources"]["requests"]["storage"] == "381Mi", "a claim cannot be changed"
+    assert claim[0]["spec"]["resources"]["requests"]["storage"] == "456Mi", "a claim cannot be changed"

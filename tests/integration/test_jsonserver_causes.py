@@ -62,11 +62,13 @@ async def wait_for_cause(client: Client, key: ObjectKey, reason: str, words: str
 
 
 async def the_pod(api: Api, namespace: str) -> JsonObject:
-    """Wait for the only pod."""
+    """Wait for the only pod, until the scheduler has reported that there is no node for it."""
 
     async def probe() -> JsonObject:
         pods = (await api.get(f"/api/v1/namespaces/{namespace}/pods"))["items"]
         assert len(pods) == 1
+        # Otherwise the scheduler would write its condition over that of the test.
+        assert any(each["type"] == "PodScheduled" for each in pods[0]["status"].get("conditions", ()))
         return pods[0]
 
     return await eventually(probe)

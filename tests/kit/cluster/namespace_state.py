@@ -10,6 +10,8 @@ from quintet.kinds import Kind, load
 
 APPLIED = "quintet.dev/applied"
 """An annotation with the uid of the owner and a hash of all that was applied."""
+REVISION = "deployment.kubernetes.io/revision"
+"""An annotation in which the Deployment controller counts the changes of the pod template."""
 # History of an object: it grows with each change of the spec.
 HISTORY = frozenset({"controllerrevisions", "events"})
 _ASSIGNED = re.compile(
@@ -69,7 +71,7 @@ def _as_text(path: str, item: JsonObject, names: Iterable[re.Pattern[str]]) -> s
         "metadata": {
             "name": metadata["name"],
             "labels": metadata.get("labels", {}),
-            "annotations": {key: value for key, value in annotations.items() if key != APPLIED},
+            "annotations": {key: value for key, value in annotations.items() if key not in (APPLIED, REVISION)},
             "finalizers": metadata.get("finalizers", []),
         },
         **{
