@@ -208,6 +208,61 @@ async def test_existing_foreign_object_is_not_taken_over(operator, api: Api, cli
     )
 
 
+async def test_pods_get_the_settings_of_the_quintet(operator, api: Api, client: Client, namespace):
+    pods = {
+        "labels": {"team": "platform"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+        ],
+        "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    }
+    await apply_quintet(api, controllers=["checkup"], pods=pods, podDisruptionBudget={"minAvailable": "50%"})
+    await wait_until_settled(client, ready="1/1")
+    made = (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["template"]
+    (container,) = made["spec"]["containers"]
+    (constraint,) = made["spec"]["topologySpreadConstraints"]
+    assert made["metadata"]["labels"].items() >= {"team": "platform"}.items()
+    assert made["spec"]["imagePullSecrets"] == pods["imagePullSecrets"]
+    assert made["spec"]["tolerations"] == pods["tolerations"]
+    assert constraint["labelSelector"] == {"matchLabels": {"app.kubernetes.io/name": "quintet-checkup"}}
+    assert pods["env"][0] in container["env"]
+    budget = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/quintet-checkup"
+    assert (await api.get(budget))["spec"]["minAvailable"] == "50%"
+
+    # Fields that are left out later return to their defaults.
+    await api.merge(f"{PATH}/quintet", {"spec": {"pods": None, "podDisruptionBudget": None}})
+
+    async def assert_defaults() -> None:
+        made = (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["template"]
+        assert "team" not in made["metadata"]["labels"]
+        assert "imagePullSecrets" not in made["spec"]
+        assert "tolerations" not in made["spec"]
+        assert (await api.get(budget))["spec"].get("maxUnavailable") == 1
+
+    await eventually(assert_defaults, within=60)
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"pods": {"labels": {"app.kubernetes.io/name": "other"}}}, "Quintet sets the labels"),
+        ({"pods": {"args": ["--controllers=checkup"]}}, "Quintet sets --controllers"),
+        ({"pods": {"args": ["--health-address=0.0.0.0:1"]}}, "Quintet sets --controllers"),
+        ({"pods": {"env": [{"name": "POD_NAMESPACE", "value": "other"}]}}, "Quintet sets POD_NAMESPACE"),
+        ({"pods": {"env": [{"value": "no name"}]}}, "spec.pods.env"),
+        ({"pods": {"tolerations": [{"key": 5}]}}, "spec.pods.tolerations"),
+        ({"podDisruptionBudget": {"minAvailable": 1, "maxUnavailable": 1}}, "must not both be set"),
+        ({"podDisruptionBudget": {"minAvailable": "101%"}}, "percentage from 0% to 100%"),
+    ],
+    ids=str,
+)
+async def test_invalid_pod_settings_are_rejected_with_their_field(spec, want, operator, api: Api):
+    with pytest.raises(RefusedError, match=want):
+        await api.create(PATH, quintet_object(spec=spec), dryRun="All")
+
+
 async def test_second_quintet_is_rejected(operator, api: Api):
     body = {"apiVersion": "quintet.dev/v1alpha1", "kind": "Quintet", "metadata": {"name": "another"}}
     with pytest.raises(RefusedError, match="there is one Quintet per cluster, named 'quintet'"):

@@ -151,11 +151,13 @@ def _part(
         discovery=any(component.has_server for component in group),
         metrics=_metrics_mode(spec),
         progress_seconds=flavour.progress_seconds,
+        pods=spec.pods,
+        services=spec.services,
+        budget=spec.pod_disruption_budget,
     )
-    made = [
-        _with_managed_by_label(each)
-        for each in _permissions(name, group, flavour.namespace, scope, _metrics_mode(spec))
-    ]
+    account, *roles = _permissions(name, group, flavour.namespace, scope, _metrics_mode(spec))
+    account = {**account, "metadata": processes.with_added(account["metadata"], spec.service_accounts)}
+    made = [_with_managed_by_label(each) for each in (account, *roles)]
     made += processes.webhook_configurations(process)
     made += [*processes.services(process), processes.metrics_service(process), processes.budget(process)]
     if spec.network_policies is NetworkPolicies.ENABLED:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from quintet import imagenames
 from quintet.admission.registration import MUTATING, VALIDATING
 from quintet.apis.meta import JsonObject
+from quintet.apis.suite import AddedMetadata, DisruptionBudget, Pods
+from quintet.apis.suite.pods import ImagePullPolicy
 from quintet.components import INSTANCE, webhook_service
 from quintet.manifests.discovery import PORT as DISCOVERY
 from quintet.manifests.discovery import discovery
@@ -52,6 +54,9 @@ class ProcessManifest:
     metrics: MetricsMode = SECURE_METRICS
     progress_seconds: int | None = None
     """`progressDeadlineSeconds`; None for the default of Kubernetes."""
+    pods: Pods = field(default_factory=Pods)
+    services: AddedMetadata = field(default_factory=AddedMetadata)
+    budget: DisruptionBudget = field(default_factory=DisruptionBudget)
 
     @property
     def selector(self) -> JsonObject:
@@ -81,7 +86,8 @@ def services(process: ProcessManifest) -> list[JsonObject]:
         found.append(_service(process, webhook_service(process.name), ports))
     if process.discovery:
         made = discovery(process.selector)
-        found.append({**made, "metadata": process.metadata(made["metadata"]["name"])})
+        metadata = process.metadata(made["metadata"]["name"])
+        found.append({**made, "metadata": with_added(metadata, process.services)})
     return found
 
 
@@ -129,13 +135,13 @@ def service_monitor(process: ProcessManifest) -> JsonObject:
 
 def deployment(process: ProcessManifest) -> JsonObject:
     """Return the Deployment."""
-    labels = {**process.selector, PART_OF: "quintet", **process.labels}
+    metadata = {"labels": process.metadata()["labels"]}
     spec: JsonObject = {
         "replicas": process.replicas,
         "selector": {"matchLabels": process.selector},
         # Webhooks stay available: an old pod stops only when a new one is ready.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-        "template": {"metadata": {"labels": labels}, "spec": _pod(process)},
+        "template": {"metadata": with_added(metadata, process.pods), "spec": _pod(process)},
     }
     if process.progress_seconds is not None:
         spec["progressDeadlineSeconds"] = process.progress_seconds
@@ -143,12 +149,17 @@ def deployment(process: ProcessManifest) -> JsonObject:
 
 
 def budget(process: ProcessManifest) -> JsonObject:
-    """Return the PodDisruptionBudget: one pod at a time."""
+    """Return the PodDisruptionBudget: one pod at a time, unless the process has another one."""
+    limit: JsonObject = {"maxUnavailable": process.budget.max_unavailable}
+    if process.budget.min_available is not None:
+        limit = {"minAvailable": process.budget.min_available}
+    elif process.budget.max_unavailable is None:
+        limit = {"maxUnavailable": 1}
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": process.metadata(),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": process.selector}},
+        "spec": {**limit, "selector": {"matchLabels": process.selector}},
     }
 
 
@@ -172,7 +183,17 @@ def network_policy(process: ProcessManifest) -> JsonObject:
 
 def _service(process: ProcessManifest, name: str, ports: list[JsonObject]) -> JsonObject:
     spec = {"selector": process.selector, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": process.metadata(name), "spec": spec}
+    metadata = with_added(process.metadata(name), process.services)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def with_added(metadata: JsonObject, added: AddedMetadata | Pods) -> JsonObject:
+    """Return metadata with further labels and annotations; those that it already has stay."""
+    found = {
+        "labels": {**added.labels, **metadata.get("labels", {})},
+        "annotations": {**added.annotations, **metadata.get("annotations", {})},
+    }
+    return {**metadata, **{name: values for name, values in found.items() if values}}
 
 
 def _pod(process: ProcessManifest) -> JsonObject:
@@ -187,15 +208,29 @@ def _pod(process: ProcessManifest) -> JsonObject:
         },
         "containers": [_container(process)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}],
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": process.selector},
-            }
-        ],
+        **_scheduling(process),
     }
+
+
+def _scheduling(process: ProcessManifest) -> JsonObject:
+    own = {"matchLabels": process.selector}
+    over_nodes = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+    }
+    spread = process.pods.topology_spread_constraints or (over_nodes,)
+    found = {
+        "imagePullSecrets": list(process.pods.image_pull_secrets),
+        "nodeSelector": process.pods.node_selector,
+        "tolerations": list(process.pods.tolerations),
+        "affinity": process.pods.affinity,
+        "topologySpreadConstraints": [
+            {**each, "labelSelector": each.get("labelSelector", own)} for each in spread
+        ],
+        "priorityClassName": process.pods.priority_class_name,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _ports(process: ProcessManifest) -> list[JsonObject]:
@@ -210,9 +245,13 @@ def _container(process: ProcessManifest) -> JsonObject:
     return {
         "name": "quintet",
         "image": process.image,
-        "imagePullPolicy": "IfNotPresent",
-        "args": list(process.args),
-        "env": [own, *({"name": name, "value": value} for name, value in process.variables.items())],
+        "imagePullPolicy": str(process.pods.image_pull_policy or ImagePullPolicy.IF_NOT_PRESENT),
+        "args": [*process.args, *process.pods.args],
+        "env": [
+            own,
+            *({"name": name, "value": value} for name, value in process.variables.items()),
+            *process.pods.env,
+        ],
         "ports": _ports(process),
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 20},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5},

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from quintet.apis.suite import QuintetSpec
+from quintet.apis.suite import Pods, QuintetSpec
 from quintet.components import COMPONENTS
 from quintet.controllers.suite.decide.installation import BY_KIND, MANAGED_BY, OPERATOR, Scope, key_of
 from quintet.manifests.installation import KIAGNOSE, QUINTET, installer, objects
@@ -256,6 +256,94 @@ def test_controller_settings_override_global_settings():
     assert container(checkup)["resources"] == {"requests": {"cpu": "1"}}
     assert container(other)["resources"]["limits"] == {"memory": "512Mi"}
     assert checkup.image == other.image == "q:9"
+
+
+CONSTRAINT = {
+    "maxSkew": 2,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+}
+NODES = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}]}
+PODS = {
+    "labels": {"team": "platform"},
+    "annotations": {"sidecar.istio.io/inject": "false"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "imagePullPolicy": "Always",
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "infra", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NODES}},
+    "topologySpreadConstraints": [CONSTRAINT],
+    "priorityClassName": "system-cluster-critical",
+    "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "args": ["--workers=3"],
+}
+
+
+@pytest.mark.parametrize("topology", ["Separate", "Combined"])
+def test_pod_settings_are_those_of_every_controller(topology):
+    assert {each.encode_name for each in msgspec.structs.fields(Pods)} == PODS.keys(), "test every field"
+    before, after = installed(topology=topology), installed(topology=topology, pods=PODS)
+    for old, new in zip(before.parts, after.parts, strict=True):
+        was, template = old.deployment["spec"]["template"], new.deployment["spec"]["template"]
+        assert new.deployment["metadata"] == old.deployment["metadata"]
+        assert new.deployment["spec"]["selector"] == old.deployment["spec"]["selector"]
+        assert template["metadata"] == {
+            "labels": {**was["metadata"]["labels"], "team": "platform"},
+            "annotations": PODS["annotations"],
+        }
+        (had,), (has,) = was["spec"].pop("containers"), template["spec"].pop("containers")
+        assert has == {
+            **had,
+            "imagePullPolicy": "Always",
+            "env": [*had["env"], *PODS["env"]],
+            "args": [*had["args"], "--workers=3"],
+        }
+        own = {"labelSelector": new.deployment["spec"]["selector"]}
+        assert template["spec"] == {
+            **was["spec"],
+            **{name: PODS[name] for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity",
+                                             "priorityClassName")},
+            "topologySpreadConstraints": [{**CONSTRAINT, **own}],
+        }  # fmt: skip
+
+
+def test_spread_constraint_keeps_its_own_label_selector():
+    selector = {"matchLabels": {"app.kubernetes.io/part-of": "quintet"}}
+    made = installed(pods={"topologySpreadConstraints": [{**CONSTRAINT, "labelSelector": selector}]})
+    for each in made.parts:
+        (found,) = each.deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert found["labelSelector"] == selector
+
+
+def test_labels_and_annotations_of_service_accounts_and_services_are_added():
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/quintet"}
+    made = installed(
+        serviceAccounts={"labels": {"team": "a"}, "annotations": role},
+        services={"labels": {"team": "b"}, "annotations": {"prometheus.io/scrape": "true"}},
+    )
+    added = {"ServiceAccount": ("a", role), "Service": ("b", {"prometheus.io/scrape": "true"})}
+    for body in objects(made):
+        metadata = body["metadata"]
+        team, annotations = added.get(body["kind"], (None, None))
+        assert metadata["labels"].get("team") == team, body
+        assert metadata.get("annotations") == annotations or team is None, body
+        assert metadata["labels"][MANAGED_BY] == OPERATOR
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ({}, {"maxUnavailable": 1}),
+        ({"maxUnavailable": "50%"}, {"maxUnavailable": "50%"}),
+        ({"maxUnavailable": 0}, {"maxUnavailable": 0}),
+        ({"minAvailable": 1}, {"minAvailable": 1}),
+        ({"minAvailable": 0}, {"minAvailable": 0}),
+    ],
+    ids=str,
+)
+def test_disruption_budget_has_the_desired_limit(given, want):
+    for body in of_kind("PodDisruptionBudget", objects(installed(podDisruptionBudget=given))):
+        assert {name: value for name, value in body["spec"].items() if name != "selector"} == want
 
 
 def test_eventing_settings_become_command_options():

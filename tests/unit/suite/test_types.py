@@ -10,7 +10,9 @@ from quintet.manifests.crd import custom_resource_definition, object_schema
 
 
 def test_every_field_has_a_description_and_limits():
-    assert problems(object_schema(QUINTET)) == []
+    of_kubernetes = tuple(path.replace("[]", "[*]") + "." for path, _ in QUINTET.parts_from)
+    found = problems(object_schema(QUINTET))
+    assert [each for each in found if not each.startswith(of_kubernetes)] == []
 
 
 def test_quintet_is_a_cluster_scoped_singleton():
@@ -35,6 +37,8 @@ def test_empty_spec_installs_everything_separately():
     "spec",
     [
         {"controllers": ["unheard-of"]},
+        {"pods": {"imagePullPolicy": "Sometimes"}},
+        {"pods": {"args": ["workers"]}},
         {"replicas": 0},
         {"replicas": 6},
         {"topology": "Scattered"},

@@ -1,5 +1,6 @@
 """Quintet: the controllers that run in a cluster, and their settings."""
 
+from quintet.apis.suite.pods import AddedMetadata, DisruptionBudget, Pods
 from quintet.apis.suite.types import (
     CONTROLLERS,
     NAME,
@@ -25,13 +26,16 @@ __all__ = [
     "NAME",
     "QUINTET",
     "QUINTETS",
+    "AddedMetadata",
     "ComponentStatus",
     "ControllerSettings",
+    "DisruptionBudget",
     "Eventing",
     "JsonServers",
     "LogLevel",
     "NamespaceSelector",
     "NetworkPolicies",
+    "Pods",
     "Quintet",
     "QuintetSpec",
     "QuintetStatus",

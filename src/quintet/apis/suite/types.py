@@ -15,6 +15,7 @@ from quintet.apis.eventingbackend.types import ConfigErrors
 from quintet.apis.markers import ATOMIC, DEFAULTED, SET, Rule, list_map
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
+from quintet.apis.suite.pods import PARTS, AddedMetadata, DisruptionBudget, Pods
 from quintet.apis.wellknown import Conditions
 
 QUINTETS: Final = Resource("quintet.dev", "v1alpha1", "Quintet", "quintets", namespaced=False)
@@ -277,6 +278,16 @@ class QuintetSpec(Struct, frozen=True):
         ),
         DEFAULTED,
     ] = Metrics.SECURE
+    pods: Annotated[Pods, Meta(description="Settings of the pods of all controllers.")] = Pods()
+    service_accounts: Annotated[
+        AddedMetadata, Meta(description="Labels and annotations of the ServiceAccounts of controllers.")
+    ] = AddedMetadata()
+    services: Annotated[
+        AddedMetadata, Meta(description="Labels and annotations of the Services of controllers.")
+    ] = AddedMetadata()
+    pod_disruption_budget: Annotated[
+        DisruptionBudget, Meta(description="The PodDisruptionBudget of each controller.")
+    ] = DisruptionBudget()
     settings: Annotated[ControllerSettings, Meta(description="Settings of single controllers.")] = (
         ControllerSettings()
     )
@@ -331,6 +342,7 @@ class Quintet(Object, frozen=True, kw_only=True):
 QUINTET = CustomResource(
     resource=QUINTETS,
     type=Quintet,
+    parts_from=tuple((f"spec.pods.{field}", name) for field, name in PARTS),
     columns=(
         Column.condition("Available", "Whether every controller is ready."),
         Column.condition("Progressing", "Whether a rollout is in progress."),
