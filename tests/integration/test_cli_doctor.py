@@ -15,7 +15,7 @@ from kit.cluster.api import Api, RefusedError
 from kit.cluster.control_plane import wait_for_crds
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
-from kit.kinds.suite import NAMES, a_flavour, register_webhooks, suite_operator_at, wait_until_removed
+from kit.kinds.suite import NAMES, a_flavour, simulate_controllers, suite_operator_at, wait_until_removed
 from quintet import __version__
 from quintet.apis.suite import QUINTET
 from quintet.local.cluster import Cluster
@@ -195,7 +195,7 @@ async def test_doctor_passes_for_working_installation_and_reports_removed_parts(
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, "q:1"), __version__),
         SimulatedNode(bare, namespace=NAMESPACE).running(),
-        run_in_background(register_webhooks(bare)),
+        run_in_background(simulate_controllers(bare)),
     ):
         waited = await quintet("wait", "--timeout", "400", "--kubeconfig", own.kubeconfig)
         assert waited.returncode == 0, waited.stderr

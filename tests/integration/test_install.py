@@ -18,8 +18,8 @@ from kit.kinds.suite import (
     PATH,
     a_flavour,
     list_owned,
-    register_webhooks,
     remove,
+    simulate_controllers,
     suite_operator_at,
     wait_until_removed,
 )
@@ -52,7 +52,7 @@ async def an_operator(own: Cluster, bare: Api, image: str = "q:1") -> AsyncItera
     async with (
         suite_operator_at(own.kubeconfig, a_flavour(NAMESPACE, image), __version__),
         SimulatedNode(bare, namespace=NAMESPACE).running(),
-        run_in_background(register_webhooks(bare)),
+        run_in_background(simulate_controllers(bare)),
     ):
         yield
 

@@ -15,10 +15,12 @@ from kit.kinds.suite import (
     PATH,
     a_flavour,
     apply_quintet,
+    hold_leases,
     installed_operator,
     list_owned,
     path_of,
     register_webhooks,
+    simulate_controllers,
     suite_operator,
     wait_for_condition,
     wait_until_settled,
@@ -80,9 +82,71 @@ async def test_component_is_available_when_api_server_calls_its_webhooks(
         quintet = await wait_for_condition(client, "Progressing", "True", "WaitingForWebhooks")
         assert quintet.status.ready == "0/1", quintet.status
         await wait_for_condition(client, "Available", "False", "ControllersNotServing")
-        async with run_in_background(register_webhooks(api)):
+        async with run_in_background(simulate_controllers(api)):
             await wait_until_settled(client, ready="1/1")
             await wait_for_condition(client, "Available", "True")
+
+
+async def test_component_without_a_leader_is_not_available(
+    api: Api, client: Client, proxy: FaultProxy, flavour: Flavour, tmp_path, simulated_node
+):
+    async with (
+        installed_operator(api, flavour, register=False) as token,
+        suite_operator(proxy, token, tmp_path, flavour),
+        run_in_background(register_webhooks(api)),
+    ):
+        await apply_quintet(api, controllers=["checkup"])
+        quintet = await wait_for_condition(client, "Available", "False", "NoLeader")
+        (component,) = quintet.status.components
+        assert (component.ready, component.message) == (False, "no pod holds the Lease quintet-checkup")
+        async with run_in_background(hold_leases(api)):
+            await wait_for_condition(client, "Available", "True")
+
+
+async def test_pods_are_replaced_when_their_service_account_was_deleted(
+    operator, api: Api, client: Client, namespace
+):
+    await apply_quintet(api, controllers=["checkup", "jsonserver"])
+    await wait_until_settled(client)
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/quintet-checkup"
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    async def list_pods(name: str) -> set[str]:
+        found = await api.get(pods, labelSelector=f"app.kubernetes.io/name={name}")
+        return {each["metadata"]["uid"] for each in found["items"]}
+
+    before, others = await list_pods("quintet-checkup"), await list_pods("quintet-jsonserver")
+    assert before
+    await api.delete(account)
+
+    async def assert_replaced() -> None:
+        assert not before & await list_pods("quintet-checkup")
+
+    await eventually(assert_replaced, within=120)
+    await wait_until_settled(client, ready="2/2")
+    template = (await api.get(f"{deployments(namespace)}/quintet-checkup"))["spec"]["template"]
+    uid = (await api.get(account))["metadata"]["uid"]
+    assert template["metadata"]["annotations"]["quintet.dev/service-account-uid"] == uid
+    assert await list_pods("quintet-jsonserver") == others
+
+
+async def test_pod_that_cannot_be_created_degrades_the_installation_with_the_cause(
+    operator, api: Api, client: Client, namespace
+):
+    quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}}
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    await api.create(quotas, quota)
+
+    async def assert_enforced() -> None:
+        assert "hard" in (await api.get(f"{quotas}/full")).get("status", {})
+
+    await eventually(assert_enforced, within=60)
+    await apply_quintet(api, controllers=["checkup"])
+    quintet = await wait_for_condition(client, "Degraded", "True", "PodsFail")
+    assert "exceeded quota: full" in quintet.status.components[0].message
+    await api.delete(f"{quotas}/full")
+    await wait_until_settled(client, ready="1/1", within=180)
+    await wait_for_condition(client, "Degraded", "False")
 
 
 async def test_changed_owned_object_of_every_kind_is_restored(operator, api: Api, client: Client, flavour):

@@ -49,6 +49,9 @@ FORMER_IMAGE = "quintet.dev/former-operator-image"
 """Annotation of the operator's namespace, which stays when the operator is removed."""
 _USER_ROLES = ("-viewer", "-editor", "-admin")
 
+_PASSING = (Reason.PODS_FAIL, Reason.PODS_RESTART)
+"""Reasons that the kubelet may overcome; a rollout that fails has another one."""
+
 Progress = Callable[[str], None]
 
 
@@ -284,7 +287,7 @@ class DegradedTimer:
     def persistent_problem(self, quintet: Quintet) -> str | None:
         """Return the message of a condition Degraded that persists; None otherwise."""
         degraded, now = find_condition(quintet.status.conditions, "Degraded"), self._clock.monotonic()
-        if degraded is None or degraded.status != "True":
+        if degraded is None or degraded.status != "True" or degraded.reason in _PASSING:
             self._since = None
             return None
         self._since = now if self._since is None else self._since

@@ -114,6 +114,7 @@ def operator_rules(
     cluster.append(_verbs(CRDS, _BY_TYPE))
     own = [*_role_rules(at_home, "Role"), *_management_rules(at_home, namespaced=True)]
     own += lease_rules(flavour.operator, *flavour.instances(components))
+    own.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]})
     return union(cluster), union(own)
 
 

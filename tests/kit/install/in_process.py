@@ -12,7 +12,7 @@ from kit.background import run_in_background
 from kit.cluster.api import Api, RefusedError
 from kit.cluster.simulated_node import SimulatedNode
 from kit.kinds.controllers import run_controllers
-from kit.kinds.suite import a_flavour, register_webhooks, suite_operator_at
+from kit.kinds.suite import a_flavour, simulate_controllers, suite_operator_at
 from quintet import __version__
 from quintet.components import COMPONENTS, Settings
 from quintet.manifests.installation import QUINTET
@@ -29,7 +29,7 @@ async def installed_processes(kubeconfig: Path, api: Api) -> AsyncIterator[Proce
     namespace, running = QUINTET.namespace, Processes()
     async with (
         SimulatedNode(api, namespace=namespace).running(),
-        run_in_background(register_webhooks(api), _follow(kubeconfig, api, namespace, running)),
+        run_in_background(simulate_controllers(api), _follow(kubeconfig, api, namespace, running)),
     ):
         yield running
 

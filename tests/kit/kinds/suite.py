@@ -1,6 +1,6 @@
 """The suite operator on a real API server, with its shipped ServiceAccount and permissions.
 
-Its controllers run only on a node. Without one, `register_webhooks` does the part of their work that the operator
+Its controllers run only on a node. Without one, `simulate_controllers` does the part of their work that the operator
 waits for.
 """
 
@@ -22,12 +22,22 @@ from kit.faults.proxy import FaultProxy
 from kit.kinds.controllers import CRDS, run_controllers
 from quintet.apis.meta import JsonObject, ObjectKey
 from quintet.apis.suite import QUINTETS, Quintet
+from quintet.clock import SystemClock, micro_timestamp
 from quintet.components import COMPONENTS
 from quintet.controllers.suite import controller
-from quintet.controllers.suite.decide.installation import BY_KIND, OWNED, SELECTOR, VALIDATING, key_of
+from quintet.controllers.suite.decide.installation import (
+    BY_KIND,
+    DEPLOYMENTS,
+    OWNED,
+    SELECTOR,
+    VALIDATING,
+    key_of,
+)
+from quintet.install.doctor.checks import OURS
 from quintet.kube.client import Client
 from quintet.manifests.installation import QUINTET, Flavour, in_namespace, installer
 from quintet.manifests.operator import operator, quintet_object
+from quintet.runtime.leader import LEASES
 from quintet.runtime.manager import Manager
 
 ALL = tuple(COMPONENTS.values())
@@ -126,14 +136,41 @@ async def installed_operator(api: Api, flavour: Flavour, *, register: bool = Tru
     """Install the operator's ServiceAccount and permissions while inside, and yield a token for it."""
     token = await prepare(api, flavour)
     try:
-        async with run_in_background(*([register_webhooks(api)] if register else [])):
+        async with run_in_background(*([simulate_controllers(api)] if register else [])):
             yield token
     finally:
         await remove_installation(api, flavour)
 
 
+async def simulate_controllers(api: Api) -> None:
+    """Fill in webhook configurations and hold Leases, as the controllers do on a node."""
+    await asyncio.gather(register_webhooks(api), hold_leases(api))
+
+
+async def hold_leases(api: Api) -> None:
+    """Renew the Lease of each Deployment that has an available pod."""
+    while True:
+        with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):
+            for each in (await api.get(DEPLOYMENTS.path(), labelSelector=OURS))["items"]:
+                if each.get("status", {}).get("availableReplicas"):
+                    await _renew_lease(api, each["metadata"])
+        await asyncio.sleep(0.5)
+
+
+async def _renew_lease(api: Api, deployment: JsonObject) -> None:
+    name, namespace = deployment["name"], deployment["namespace"]
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": deployment["uid"]}
+    body = {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": f"{name}-0", "renewTime": micro_timestamp(SystemClock().now())},
+    }
+    await api.apply(LEASES.path(namespace, name), body, manager="a-leader", force=True)
+
+
 async def register_webhooks(api: Api) -> None:
-    """Fill in the webhook configurations that the operator creates, as its controllers do on a node."""
+    """Fill in the webhook configurations that the operator creates."""
     while True:
         # Deleted concurrently, or the API server is overloaded: retry in the next round.
         with contextlib.suppress(RefusedError, aiohttp.ClientError, TimeoutError):

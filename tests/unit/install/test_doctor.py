@@ -2,17 +2,22 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from quintet.admission.certs import RotationPolicy, rotate
-from quintet.apis.meta import Condition, ObjectMeta, Resource
+from quintet.apis.meta import Condition, ObjectKey, ObjectMeta, Resource
 from quintet.apis.suite import QUINTET, Quintet
 from quintet.apis.suite.types import ComponentStatus, QuintetStatus
 from quintet.apis.text import shorten_list
 from quintet.authoring.documents import Document
 from quintet.authoring.validation import validate_document
+from quintet.clock import micro_timestamp, timestamp
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
+from quintet.controllers.decide.causes import Cause, CauseReason
+from quintet.controllers.suite.decide.leaders import Lease, LeaseSpec
+from quintet.controllers.suite.decide.pods import ProcessPod
 from quintet.install.doctor import health, preflight
 from quintet.install.doctor.checks import probe_pod, running_components
 from quintet.install.doctor.findings import (
@@ -221,8 +226,44 @@ def test_health_warns_when_the_installed_version_differs():
 
 @pytest.mark.parametrize(("ready", "want"), [(2, OK), (1, WARNING), (0, FAILED)])
 def test_health_requires_ready_pods_of_each_controller(ready, want):
-    (found,) = health.check_processes([a_process("quintet-checkup", ready)])
+    (found,) = health.check_processes([a_process("quintet-checkup", ready)], [], NOW)
     assert (found.status, "quintet-checkup" in found.message) == (want, True)
+
+
+def a_pod(process: str, **found: Any) -> ProcessPod:
+    known = {"cause": None, "restarts": "", "restarted_at": "", **found}
+    return ProcessPod(key=ObjectKey("quintet-system", "p"), version=1, process=process, **known)
+
+
+def test_health_names_the_cause_and_the_restarts_of_pods():
+    cause = Cause(CauseReason.IMAGE, "container quintet: ErrImagePull: not found")
+    pods = [a_pod("quintet", cause=cause), a_pod("other", cause=Cause(CauseReason.CRASH, "of another"))]
+    (found,) = health.check_processes([a_process("quintet", 1)], pods, NOW)
+    assert found.message == (
+        "quintet-system/quintet: 1 of 2 pods are ready (container quintet: ErrImagePull: not found)"
+    )
+    killed = a_pod("quintet", restarts="pod p restarted 1 time", restarted_at=timestamp(NOW))
+    (found,) = health.check_processes([a_process("quintet")], [killed], NOW)
+    assert (found.check, found.status) == ("restarts", WARNING)
+    assert "pod p restarted 1 time" in found.message
+
+
+@pytest.mark.parametrize(
+    ("lease", "want", "words"),
+    [
+        pytest.param(("pod-1", 10), OK, "a pod of each process leads", id="renewed"),
+        pytest.param(("pod-1", 61), FAILED, "has not renewed it since", id="not renewed"),
+        pytest.param(("", 1), FAILED, "no pod holds the Lease quintet", id="released"),
+        pytest.param(None, FAILED, "no pod holds the Lease quintet", id="missing"),
+    ],
+)
+def test_health_requires_a_renewed_lease_of_each_process(lease, want, words):
+    if lease is not None:
+        holder, seconds = lease
+        spec = LeaseSpec(holder_identity=holder, renew_time=micro_timestamp(NOW - timedelta(seconds=seconds)))
+        lease = Lease(metadata=ObjectMeta(name="quintet"), spec=spec)
+    (found,) = health.check_leaders({ObjectKey("quintet-system", "quintet"): lease}, NOW)
+    assert (found.status, words in found.message) == (want, True), found
 
 
 def test_health_requires_established_crds_of_this_version():

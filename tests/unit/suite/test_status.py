@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from quintet.apis.jsonserver import JSONSERVER
-from quintet.apis.meta import ObjectMeta
+from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.apis.suite import ComponentStatus, Quintet, QuintetSpec, QuintetStatus
-from quintet.controllers.suite.decide.installation import Installation
+from quintet.controllers.suite.decide.installation import Installation, Part
 from quintet.controllers.suite.decide.rollout import Rollout
 from quintet.controllers.suite.decide.status import InstallationState, Problem, Reason, status_of, version_of
 from quintet.controllers.suite.decide.user_objects import (
@@ -69,6 +69,52 @@ def test_controller_without_registered_webhooks_is_not_available():
     assert conditions(status)["Progressing"] == ("True", "WaitingForWebhooks")
     (component,) = status.components
     assert (component.ready, component.message) == (False, "its webhooks are not registered yet")
+
+
+def test_controller_without_a_leader_is_not_available():
+    seen = InstallationState({PART: a_rollout()}, leaderless={PART: "no pod holds the Lease quintet-checkup"})
+    status = said(seen)
+    assert conditions(status)["Available"] == ("False", "NoLeader")
+    assert conditions(status)["Progressing"] == ("True", "WaitingForLeaders")
+    (component,) = status.components
+    assert (component.ready, component.message) == (False, "no pod holds the Lease quintet-checkup")
+    assert status.conditions[0].message == "quintet-checkup: no pod holds the Lease quintet-checkup"
+
+
+def test_pods_that_do_not_run_are_reported_at_once_with_their_cause():
+    cause = "container quintet: ErrImagePull: not found"
+    seen = InstallationState({PART: a_rollout(available=0, updated=1)}, causes={PART: cause})
+    status = said(seen)
+    assert conditions(status)["Degraded"] == ("True", "PodsFail")
+    assert status.conditions[2].message == f"{PART}: {cause}"
+    assert status.components[0].message == f"rolling out: 1 of 2 pods are updated, 0 are available; {cause}"
+
+
+def test_failed_rollout_names_the_cause_of_its_pods():
+    cause = "container quintet: ErrImagePull: not found"
+    seen = InstallationState({PART: a_rollout(available=0, failed=True)}, causes={PART: cause})
+    status = said(seen)
+    assert conditions(status)["Degraded"] == ("True", "NotComingUp")
+    assert status.conditions[2].message.endswith(cause)
+    assert status.conditions[2].message.count(cause) == 1
+
+
+def test_restarting_pods_degrade_an_installation_that_serves():
+    seen = InstallationState({PART: a_rollout()}, restarts={PART: ["pod p restarted 1 time"]})
+    status = said(seen)
+    assert conditions(status)["Degraded"] == ("True", "PodsRestart")
+    assert conditions(status)["Available"][0] == "True"
+    assert status.components[0].ready
+
+
+def test_deployment_replaces_pods_when_its_service_account_was_created_again():
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"serviceAccountName": "sa"}}
+    part = Part(PART, ("checkup",), (), {"metadata": {"namespace": "ns"}, "spec": {"template": template}})
+    first, second = (part.bind_account({ObjectKey("ns", "sa"): uid}) for uid in ("1", "2"))
+    assert first["spec"]["template"]["metadata"]["annotations"] == {"quintet.dev/service-account-uid": "1"}
+    assert second["spec"]["template"]["metadata"]["annotations"] == {"quintet.dev/service-account-uid": "2"}
+    assert first["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
+    assert part.bind_account({}) == part.deployment
 
 
 def test_controller_of_the_old_version_waits_to_roll_out():

@@ -5,12 +5,13 @@ what the spec no longer names → Deployments, one at a time → status. A failu
 need what has failed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, Struct, find_condition
+from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTETS, Quintet, QuintetStatus
+from quintet.clock import Clock
 from quintet.controllers.child_results import is_transient
 from quintet.controllers.suite.crds import (
     CrdView,
@@ -25,6 +26,7 @@ from quintet.controllers.suite.decide.installation import (
     NAMESPACES,
     OWNED,
     SELECTOR,
+    SERVICE_ACCOUNTS,
     VALIDATING,
     WEBHOOKS,
     Installation,
@@ -34,7 +36,8 @@ from quintet.controllers.suite.decide.installation import (
     key_of,
     resource_of,
 )
-from quintet.controllers.suite.decide.rollout import DeploymentStatus, Rollout, fallbacks
+from quintet.controllers.suite.decide.pods import find_cause, recent_restarts
+from quintet.controllers.suite.decide.rollout import Rollout, fallbacks
 from quintet.controllers.suite.decide.scope import NamespaceInfo, find_scope, namespace_of
 from quintet.controllers.suite.decide.status import DEGRADED, InstallationState, Problem, Reason, status_of
 from quintet.controllers.suite.decide.user_objects import (
@@ -43,7 +46,10 @@ from quintet.controllers.suite.decide.user_objects import (
     group_by_controller,
     with_controllers,
 )
+from quintet.controllers.suite.leaders import LeaderMonitor
+from quintet.controllers.suite.pods import ProcessPods
 from quintet.controllers.suite.user_objects import list_user_objects
+from quintet.controllers.suite.views import PartDeploymentView, WebhooksView, has_webhooks, rollout_of
 from quintet.kube.client import Client
 from quintet.kube.errors import ApiError, KubeError, WriteFenced
 from quintet.runtime import handlers
@@ -52,7 +58,7 @@ from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
 from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager
-from quintet.runtime.ownership import Child, View
+from quintet.runtime.ownership import Child
 from quintet.runtime.reconcile import Outcome
 from quintet.runtime.reconciler import Context, ObjectReconciler
 
@@ -64,50 +70,8 @@ _DELETION_POLL_SECONDS = 3.0
 _ONLY_KEY = ObjectKey("", NAME)
 
 
-class _Container(Struct, frozen=True):
-    image: str = ""
-
-
-class _PodSpec(Struct, frozen=True):
-    containers: tuple[_Container, ...] = ()
-
-
-class _Template(Struct, frozen=True):
-    spec: _PodSpec = _PodSpec()
-
-
-class _DeploymentSpec(Struct, frozen=True):
-    replicas: int = 1
-    template: _Template = _Template()
-
-
-class PartDeploymentView(View, frozen=True):
-    """The fields of a Deployment that the controller reads."""
-
-    spec: _DeploymentSpec = _DeploymentSpec()
-    status: DeploymentStatus = DeploymentStatus()
-
-
-class WebhooksView(View, frozen=True):
-    """The fields of a webhook configuration that the controller reads."""
-
-    webhooks: tuple[Struct, ...] = ()
-
-
 def _changes_scope(old: NamespaceInfo, new: NamespaceInfo) -> bool:
     return (old.labels, old.deleting) != (new.labels, new.deleting)
-
-
-def rollout_of(view: PartDeploymentView) -> Rollout:
-    """Return the progress of a Deployment."""
-    containers = view.spec.template.spec.containers
-    image = containers[0].image if containers else ""
-    return Rollout(view.metadata.generation, image, view.spec.replicas, view.status)
-
-
-def has_webhooks(view: WebhooksView) -> bool:
-    """Return whether the API server calls any webhook."""
-    return bool(view.webhooks)
 
 
 @dataclass(slots=True)
@@ -130,6 +94,10 @@ class _Scope:
     waiting: list[str] = field(default_factory=list)
     removing: list[str] = field(default_factory=list)
     rollouts: dict[str, Rollout] = field(default_factory=dict)
+    restarted: bool = False
+    """Whether pods restarted lately, which is reported for some minutes."""
+    accounts: dict[ObjectKey, str] = field(default_factory=dict)
+    """The uids of ServiceAccounts."""
     failures: list[Exception] = field(default_factory=list)
 
 
@@ -143,6 +111,9 @@ class SuiteController(ObjectReconciler[Quintet]):
         definitions: CrdWriter,
         stores: dict[Resource, Store[Child[Any]]],
         namespaces: Store[NamespaceInfo],
+        pods: ProcessPods,
+        leaders: LeaderMonitor,
+        clock: Clock,
         install: Installer,
         version: str,
     ) -> None:
@@ -151,6 +122,9 @@ class SuiteController(ObjectReconciler[Quintet]):
         self._definitions = definitions
         self._stores = stores
         self._namespaces = namespaces
+        self._pods = pods
+        self._leaders = leaders
+        self._clock = clock
         self._install = install
         self._version = version
 
@@ -166,7 +140,8 @@ class SuiteController(ObjectReconciler[Quintet]):
         if all(part.name in scope.rollouts or part.name not in scope.blocked for part in scope.made.parts):
             await self._clean_up(scope)
         await self._roll_out(scope)
-        return Outcome(self._status(scope), _poll_seconds(scope), tuple(scope.failures))
+        status = self._status(scope, await self._leaders.follow(_leases(scope.made)))
+        return Outcome(status, _poll_seconds(scope), tuple(scope.failures))
 
     def events(self, quintet: Quintet, before: QuintetStatus, after: QuintetStatus) -> Iterable[Event]:
         """Return an Event for each new problem and for its end."""
@@ -243,6 +218,8 @@ class SuiteController(ObjectReconciler[Quintet]):
                     child = await self._children.create(scope.quintet, resource_of(body), body)
                 else:
                     child = await self._ensure(scope.quintet, body)
+                if resource_of(body) == SERVICE_ACCOUNTS:
+                    scope.accounts[child.key] = child.uid
                 if child.deleting:
                     scope.removing.append(f"{body['kind']} {child.key}")  # created again once it is gone
                     scope.blocked.add(part.name)
@@ -285,7 +262,7 @@ class SuiteController(ObjectReconciler[Quintet]):
             if part.name in scope.blocked or (held if there else self._stale_workloads(scope)):
                 continue
             try:
-                child = await self._ensure(scope.quintet, part.deployment)
+                child = await self._ensure(scope.quintet, part.bind_account(scope.accounts))
             except (KubeError, ForeignObject) as error:
                 _note(scope, error)
                 continue
@@ -298,7 +275,13 @@ class SuiteController(ObjectReconciler[Quintet]):
     async def _ensure(self, quintet: Quintet, body: JsonObject) -> Child[Any]:
         return await self._children.ensure(quintet, resource_of(body), body)
 
-    def _status(self, scope: _Scope) -> QuintetStatus:
+    def _status(self, scope: _Scope, leaderless: Mapping[str, str]) -> QuintetStatus:
+        now, parts = self._clock.now(), [part.name for part in scope.made.parts]
+        pods = {name: list(self._pods.of(name)) for name in parts}
+        restarts = {name: recent_restarts(pods[name], now) for name in parts}
+        scope.restarted = any(restarts.values())
+        conditions = {name: each.status.conditions for name, each in scope.rollouts.items()}
+        causes = {name: find_cause(pods[name], conditions.get(name, ())) for name in parts}
         seen = InstallationState(
             scope.rollouts,
             tuple(scope.problems),
@@ -312,6 +295,9 @@ class SuiteController(ObjectReconciler[Quintet]):
             scope.finishing,
             self._definitions.wider,
             frozenset(scope.blocked),
+            leaderless,
+            {name: cause for name, cause in causes.items() if cause},
+            restarts,
         )
         return status_of(scope.quintet, scope.made, seen, self._version)
 
@@ -321,10 +307,15 @@ class SuiteController(ObjectReconciler[Quintet]):
         return frozenset(name for name, child in awaited if child is None or not child.state)
 
 
+def _leases(made: Installation) -> Iterable[ObjectKey]:
+    """Return the Leases of the parts, which have the names of their Deployments."""
+    return [key_of(part.deployment) for part in made.parts]
+
+
 def _poll_seconds(scope: _Scope) -> float | None:
     if scope.finishing:
         return _DELETION_POLL_SECONDS
-    if scope.problems:
+    if scope.problems or scope.restarted:
         return _POLL_SECONDS
     return _IDLE_POLL_SECONDS if scope.made.idle else None
 
@@ -359,8 +350,20 @@ def build(manager: Manager, *, install: Installer, version: str) -> SuiteControl
     namespaces = builder.watches_reduced(
         NAMESPACES, Object, namespace_of, lambda _: (_ONLY_KEY,), is_relevant=_changes_scope
     )
-    kept = CrdWriter(builder.client, definitions, builder.writes)
-    controller = SuiteController(builder.client, builder.children, kept, stores, namespaces, install, version)
+    leaders = LeaderMonitor(builder.client, manager.clock, lambda: builder.queue.add(_ONLY_KEY))
+    manager.add_background(leaders.run)
+    controller = SuiteController(
+        builder.client,
+        builder.children,
+        CrdWriter(builder.client, definitions, builder.writes),
+        stores,
+        namespaces,
+        ProcessPods(builder),
+        leaders,
+        manager.clock,
+        install,
+        version,
+    )
     builder.build(controller, workers=1)
     return controller
 

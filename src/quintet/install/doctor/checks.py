@@ -16,6 +16,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet, QuintetSpec
 from quintet.clock import Clock
 from quintet.components import COMPONENTS, Component
+from quintet.controllers.decide.pods import PodView
 from quintet.controllers.suite.decide.installation import (
     BY_KIND,
     CRDS,
@@ -25,6 +26,8 @@ from quintet.controllers.suite.decide.installation import (
     WEBHOOKS,
     key_of,
 )
+from quintet.controllers.suite.decide.leaders import Lease
+from quintet.controllers.suite.decide.pods import reduce_pod
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.user_objects import list_user_objects
 from quintet.inspect.error_messages import describe_error
@@ -39,6 +42,7 @@ from quintet.manifests.crd import custom_resource_definition
 from quintet.manifests.installation import FLAVOURS, Flavour, installer, objects
 from quintet.manifests.operator import operator
 from quintet.manifests.policy import policies
+from quintet.runtime.leader import LEASES
 
 OURS = "app.kubernetes.io/part-of=quintet"
 _ALL = tuple(COMPONENTS.values())
@@ -88,11 +92,9 @@ class ClusterChecks:
         if quintet is None and not processes:
             return
 
-        async def ready() -> list[Finding]:
-            return health.check_processes(processes)
-
         checks: list[tuple[str, str, Callable[[], Awaitable[list[Finding]]]]] = [
-            (health.GROUP, "controllers", ready),
+            (health.GROUP, "controllers", lambda: self._ready(processes)),
+            (health.GROUP, "leaders", lambda: self._leaders(processes)),
             (health.GROUP, "definitions", lambda: self._crds_after(quintet, running)),
             (health.GROUP, "policies", lambda: self._policies(running)),
             (health.WEBHOOKS, "registered", lambda: self._registrations(running)),
@@ -101,6 +103,26 @@ class ClusterChecks:
         for group, check, look in checks:
             for finding in await _run_check(group, check, look):
                 yield finding
+
+    async def _ready(self, processes: Sequence[JsonObject]) -> list[Finding]:
+        try:
+            pods = [
+                reduce_pod(msgspec.convert(each, PodView)) for each in await self._list(PODS, labels=OURS)
+            ]
+        except Forbidden:
+            pods = []
+        return health.check_processes(processes, pods, self.clock.now())
+
+    async def _leaders(self, processes: Sequence[JsonObject]) -> list[Finding]:
+        """Check the Leases of processes with ready pods; the others have a finding already."""
+        keys = [
+            ObjectKey(each["metadata"]["namespace"], each["metadata"]["name"])
+            for each in processes
+            if (each.get("status") or {}).get("readyReplicas")
+        ]
+        found = await asyncio.gather(*(self._get(LEASES, key) for key in keys))
+        leases = [msgspec.convert(each, Lease) if each is not None else None for each in found]
+        return health.check_leaders(dict(zip(keys, leases, strict=True)), self.clock.now())
 
     async def _check_types(self) -> list[Finding]:
         expected: dict[tuple[str, str], list[Resource]] = {}

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from quintet.admission.registration import covers
-from quintet.apis.meta import JsonObject, Resource, find_condition
+from quintet.apis.meta import JsonObject, ObjectKey, Resource, find_condition
 from quintet.apis.suite import Quintet
 from quintet.apis.text import shorten_list
+from quintet.controllers.suite.decide.leaders import Lease, describe_leader, was_renewed_lately
+from quintet.controllers.suite.decide.pods import ProcessPod, find_cause, recent_restarts
 from quintet.controllers.suite.decide.safety import is_wider, unsafe_changes
 from quintet.controllers.suite.decide.user_objects import UserObject
 from quintet.install.doctor.findings import FAILED, OK, UNKNOWN, WARNING, Finding
@@ -60,26 +62,46 @@ def _check_version(installed: str, ours: str) -> list[Finding]:
     ]
 
 
-def check_processes(processes: Sequence[JsonObject]) -> list[Finding]:
-    """Check that every Deployment of Quintet has all its pods."""
+def check_processes(
+    processes: Sequence[JsonObject], pods: Sequence[ProcessPod], now: datetime
+) -> list[Finding]:
+    """Check that every Deployment of Quintet has all its pods, and that they do not restart."""
     found = []
     for each in processes:
         metadata, desired = each["metadata"], each["spec"].get("replicas", 1)
-        status = each.get("status") or {}
-        name, ready = f"{metadata['namespace']}/{metadata['name']}", status.get("readyReplicas", 0)
-        look = f"kubectl -n {metadata['namespace']} get pods -l app.kubernetes.io/name={metadata['name']}"
+        key = ObjectKey(metadata["namespace"], metadata["name"])
+        own = [pod for pod in pods if (pod.key.namespace, pod.process) == key]
+        ready = (each.get("status") or {}).get("readyReplicas", 0)
+        why = find_cause(own)
+        count = f"{key}: {ready} of {desired} pods are ready" + (f" ({why})" if why else "")
+        look = f"kubectl -n {key.namespace} get pods -l app.kubernetes.io/name={key.name}"
         if desired == 0:
-            found.append(Finding(GROUP, "controllers", WARNING, f"{name} is scaled to zero", look))
+            found.append(Finding(GROUP, "controllers", WARNING, f"{key} is scaled to zero", look))
         elif ready == 0:
-            found.append(
-                Finding(GROUP, "controllers", FAILED, f"{name}: 0 of {desired} pods are ready", look)
-            )
+            found.append(Finding(GROUP, "controllers", FAILED, count, look))
         elif ready < desired:
-            message = f"{name}: {ready} of {desired} pods are ready"
-            found.append(Finding(GROUP, "controllers", WARNING, message, look))
+            found.append(Finding(GROUP, "controllers", WARNING, count, look))
+        if restarts := recent_restarts(own, now):
+            message = f"{key}: {', '.join(restarts)}"
+            step = f"kubectl -n {key.namespace} logs --previous POD; spec.resources sets the memory"
+            found.append(Finding(GROUP, "restarts", WARNING, message, step))
     if not found and processes:
         names = shorten_list((each["metadata"]["name"] for each in processes), 8)
         found.append(Finding(GROUP, "controllers", OK, f"all pods are ready of {names}"))
+    return found
+
+
+def check_leaders(leases: Mapping[ObjectKey, Lease | None], now: datetime) -> list[Finding]:
+    """Check that a pod of each process holds and renews its Lease: without that, nothing is reconciled."""
+    found = []
+    for key, lease in leases.items():
+        if was_renewed_lately(lease, now):
+            continue
+        message = f"no pod of {key} leads: {describe_leader(key.name, lease)}"
+        step = f"kubectl -n {key.namespace} rollout restart deployment {key.name}"
+        found.append(Finding(GROUP, "leaders", FAILED, message, step))
+    if not found and leases:
+        found.append(Finding(GROUP, "leaders", OK, "a pod of each process leads"))
     return found
 
 

@@ -10,6 +10,8 @@ from quintet.apis.suite import QuintetSpec
 
 OPERATOR: Final = "quintet-operator"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+ACCOUNT_UID: Final = "quintet.dev/service-account-uid"
+"""Annotation of pods: tokens belong to this uid, so a ServiceAccount created again needs new pods."""
 SELECTOR: Final = f"{MANAGED_BY}={OPERATOR}"
 """Label selector of the operator's objects."""
 
@@ -26,8 +28,9 @@ VALIDATING: Final = Resource(
     _ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
 )
 WEBHOOKS: Final = (MUTATING, VALIDATING)
+SERVICE_ACCOUNTS: Final = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 OWNED: Final = (
-    Resource("", "v1", "ServiceAccount", "serviceaccounts"),
+    SERVICE_ACCOUNTS,
     Resource(_RBAC, "v1", "ClusterRole", "clusterroles", False),
     Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False),
     Resource(_RBAC, "v1", "Role", "roles"),
@@ -69,6 +72,19 @@ class Part:
     def image(self) -> str:
         """Image of the Deployment."""
         return str(self.deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    def bind_account(self, uids: Mapping[ObjectKey, str]) -> JsonObject:
+        """Return the Deployment, whose pods are replaced when their ServiceAccount gets another uid."""
+        spec = self.deployment["spec"]
+        template = spec["template"]
+        namespace = self.deployment["metadata"]["namespace"]
+        uid = uids.get(ObjectKey(namespace, template["spec"]["serviceAccountName"]))
+        if uid is None:
+            return self.deployment
+        metadata = template["metadata"]
+        annotations = {**metadata.get("annotations", {}), ACCOUNT_UID: uid}
+        bound = {**template, "metadata": {**metadata, "annotations": annotations}}
+        return {**self.deployment, "spec": {**spec, "template": bound}}
 
     @property
     def webhooks(self) -> ObjectKey | None:

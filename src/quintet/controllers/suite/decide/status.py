@@ -1,6 +1,6 @@
 """Status of a Quintet, from the observed state of its parts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ class Reason(StrEnum):
 
     ALL_SERVE = "AllControllersServe"
     NOT_SERVING = "ControllersNotServing"
+    NO_LEADER = "NoLeader"
     NO_NAMESPACES = "NoNamespaces"
     MISSING_NAMESPACE = "MissingNamespace"
     NEWER_DEFINITIONS = "NewerDefinitions"
@@ -29,6 +30,7 @@ class Reason(StrEnum):
     REMOVING = "Removing"
     DEFINITIONS = "WaitingForDefinitions"
     WEBHOOKS = "WaitingForWebhooks"
+    LEADERS = "WaitingForLeaders"
     SETTLED = "Settled"
     AS_WANTED = "AsWanted"
     UNSAFE_DEFINITION = "UnsafeDefinition"
@@ -37,6 +39,8 @@ class Reason(StrEnum):
     APPLY_FAILED = "ApplyFailed"
     WENT_BACK = "WentBack"
     NOT_COMING_UP = "NotComingUp"
+    PODS_FAIL = "PodsFail"
+    PODS_RESTART = "PodsRestart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,16 @@ class InstallationState:
     """CRDs of a later version that stay, with what this version ignores."""
     blocked: frozenset[str] = frozenset()
     """Parts that are not rolled out, because something that they need is missing."""
+    leaderless: Mapping[str, str] = field(default_factory=dict)
+    """Why no pod of a part leads, by part."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Why pods do not run, by part."""
+    restarts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Descriptions of pods that have restarted lately, by part."""
+
+    def is_serving(self, part: str) -> bool:
+        """Return whether a pod of a part is available, and the API server calls its webhooks."""
+        return part not in self.unregistered and self.rollouts.get(part, Rollout()).serving
 
 
 def status_of(quintet: Quintet, made: Installation, seen: InstallationState, version: str) -> QuintetStatus:
@@ -102,7 +116,7 @@ def _components(
             complete = rollout.complete and rollout.image == part.image and part.name not in seen.unregistered
             yield ComponentStatus(
                 name=name,
-                ready=complete,
+                ready=complete and part.name not in seen.leaderless,
                 version=version_of(rollout.image) if rollout.serving else "",
                 image=rollout.image if rollout.complete else before.image,
                 failed_image=seen.failed_images.get(name, ""),
@@ -119,12 +133,16 @@ def _component_message(name: str, part: Part, rollout: Rollout, seen: Installati
     if rollout.generation == 0:
         return "not started yet"
     if rollout.has_failed:
-        return f"{rollout.image} fails to roll out: {_counts(rollout)}; check the pods of {part.name}"
+        cause = seen.causes.get(part.name) or f"check the pods of {part.name}"
+        return f"{rollout.image} fails to roll out: {_counts(rollout)}; {cause}"
     if rollout.image != part.image:
         return f"waiting to roll out {part.image}"
     if not rollout.complete:
-        return f"rolling out: {_counts(rollout)}"
-    return "its webhooks are not registered yet" if part.name in seen.unregistered else ""
+        why = seen.causes.get(part.name)
+        return f"rolling out: {_counts(rollout)}" + (f"; {why}" if why else "")
+    if part.name in seen.unregistered:
+        return "its webhooks are not registered yet"
+    return seen.leaderless.get(part.name, "")
 
 
 def _counts(rollout: Rollout) -> str:
@@ -137,20 +155,23 @@ def _unknown_component(name: str) -> ComponentStatus:
 
 
 def _available_condition(made: Installation, seen: InstallationState) -> Condition:
-    missing = [
-        name
-        for part in made.parts
-        for name in part.controllers
-        if part.name in seen.unregistered or not seen.rollouts.get(part.name, Rollout()).serving
-    ]
+    missing = [name for part in made.parts for name in part.controllers if not seen.is_serving(part.name)]
     missing += made.unknown
     if not (seen.scope.everywhere or seen.scope.namespaces):
         text = "spec.namespaceSelector matches no namespace, so no controller runs"
         return Condition(AVAILABLE, "False", Reason.NO_NAMESPACES, text)
     if missing:
         return Condition(AVAILABLE, "False", Reason.NOT_SERVING, f"not serving: {', '.join(missing)}")
+    if leaderless := _leaderless(made, seen):
+        text = "; ".join(f"{name}: {seen.leaderless[name]}" for name in leaderless)
+        return Condition(AVAILABLE, "False", Reason.NO_LEADER, truncate(text, _LONGEST))
     text = "; ".join(("every controller is available", *_objects_without_controller(seen)))
     return Condition(AVAILABLE, "True", Reason.ALL_SERVE, truncate(text, _LONGEST))
+
+
+def _leaderless(made: Installation, seen: InstallationState) -> list[str]:
+    """Return the parts that serve webhooks, but reconcile nothing."""
+    return [part.name for part in made.parts if part.name in seen.leaderless and seen.is_serving(part.name)]
 
 
 def _objects_without_controller(seen: InstallationState) -> Iterable[str]:
@@ -172,6 +193,7 @@ def _progressing_condition(made: Installation, seen: InstallationState) -> Condi
         (Reason.REMOVING, seen.removing),
         (Reason.ROLLING_OUT, [*moving, *(name for name in waiting if name not in moving)]),
         (Reason.WEBHOOKS, sorted(seen.unregistered - seen.blocked)),
+        (Reason.LEADERS, _leaderless(made, seen)),
     ):
         if names:
             return Condition(PROGRESSING, "True", reason, ", ".join(names))
@@ -186,6 +208,7 @@ def _degraded_condition(made: Installation, seen: InstallationState) -> Conditio
     problems = [
         *seen.problems,
         *_rollout_problems(made, seen),
+        *_pod_problems(made, seen),
         *_missing_namespaces(seen.scope),
         *_waiting_deletions(seen),
     ]
@@ -234,6 +257,16 @@ def _rollout_problems(made: Installation, seen: InstallationState) -> Sequence[P
             text = f"{part.name}: {_component_message(part.controllers[0], part, rollout, seen)}"
             found.append(Problem(Reason.NOT_COMING_UP, text))
     return found
+
+
+def _pod_problems(made: Installation, seen: InstallationState) -> Iterable[Problem]:
+    for part in made.parts:
+        failed = seen.rollouts.get(part.name, Rollout()).has_failed
+        if part.name in seen.causes and not failed:
+            yield Problem(Reason.PODS_FAIL, f"{part.name}: {seen.causes[part.name]}")
+    for part in made.parts:
+        if found := seen.restarts.get(part.name):
+            yield Problem(Reason.PODS_RESTART, f"{part.name}: {', '.join(found)}")
 
 
 def version_of(image: str) -> str:
