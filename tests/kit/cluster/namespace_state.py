@@ -71,7 +71,9 @@ def _as_text(path: str, item: JsonObject, names: Iterable[re.Pattern[str]]) -> s
         "metadata": {
             "name": metadata["name"],
             "labels": metadata.get("labels", {}),
-            "annotations": {key: value for key, value in annotations.items() if key not in (APPLIED, REVISION)},
+            "annotations": {
+                key: value for key, value in annotations.items() if key not in (APPLIED, REVISION)
+            },
             "finalizers": metadata.get("finalizers", []),
         },
         **{
