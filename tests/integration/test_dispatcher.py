@@ -136,12 +136,12 @@ async def test_undeliverable_event_becomes_dead_letter_and_is_reported(
         async def assert_reported() -> None:
             assert await dead_letter_events(client, scene.namespace) == [
                 f"an event could not be delivered to {scene.sink} in 3 attempts (last: status 500); "
-                f"stored on the subject {DEAD_LETTERS}"
+                "kept as dead letters: `quintet deadletters list orders`"
             ]
 
         await eventually(assert_reported)
     assert sink.ids == ["1", "1", "1"]
-    assert kept.subject == DEAD_LETTERS
+    assert kept.subject == f"{DEAD_LETTERS}.{consumer_name(subscription.metadata)}"
     assert kept.payload == b'{"n":1}'
     head = kept.head.decode()
     for line in (

@@ -107,7 +107,7 @@ async def test_configuration_changes_while_the_stream_is_full(
     [
         ({"publish": "kyma.>"}, "kyma.>"),
         ({"publish": "retry.sap.*"}, "retry.sap.*"),
-        ({"publish": "dead-letter.sap"}, "dead-letter.sap"),
+        ({"publish": "dead-letter.sap.*"}, "dead-letter.sap.*"),
         ({"publish": "$JS.API.>"}, "$JS.API.>"),
         ({"publish": NEXT}, NEXT),
         ({"publish": ACK}, ACK),

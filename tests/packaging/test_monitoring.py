@@ -147,6 +147,13 @@ CASES = {
         "QuintetDeadLetters", {f"eventing_ec_dead_letters_total{{{SUBSCRIPTION}}}": "0x5 1x20"}, 10,
         {"subscription_namespace": "shop", "subscription_name": "orders"},
     ),
+    "dead letters reach their limit": (
+        "QuintetDeadLettersFull", {f"eventing_ec_dead_letters_storage_ratio{{{SUBSCRIPTION}}}": "0.95x30"}, 20,
+        {"subscription_namespace": "shop"},
+    ),
+    "dead letters have room": (
+        "QuintetDeadLettersFull", {f"eventing_ec_dead_letters_storage_ratio{{{SUBSCRIPTION}}}": "0.5x30"}, 20, None,
+    ),
     "a Subscription is not ready": (
         "QuintetSubscriptionNotReady", {f"eventing_ec_subscription_status{{{SUBSCRIPTION}}}": "0x30"}, 20,
         {"subscription_namespace": "shop", "subscription_name": "orders"},

@@ -43,6 +43,9 @@ GROUPS = {
         "events": Verb("inspect.events", "Show the Events of objects and their children."),
         "dashboard": Verb("inspect.dashboard", "Serve a live web page with the status of all objects."),
         "logs": Verb("inspect.logs", "Print the logs of the pods of an object or a controller."),
+        "deadletters": Verb(
+            "inspect.deadletters", "List, replay and drop events that could not be delivered."
+        ),
     },
     "Create and change": {
         "new": Verb("change.new", "Create a starter manifest."),

@@ -17,9 +17,6 @@ from quintet.nats.config import SECOND, ConsumerConfig, StreamConfig, StreamInfo
 OWNER: Final = "quintet.dev/backend"
 """Metadata key of a stream: the backend that manages it."""
 
-_DAY: Final = 24 * 3600 * SECOND
-_DEAD_LETTER_AGE: Final = 7 * _DAY
-_DEAD_LETTER_BYTES: Final = 128 * 1024 * 1024
 _MAX_RETRIES: Final = 2000
 _MAX_RETRIES_PER_SUBSCRIPTION: Final = 250
 _DUPLICATES: Final = 120 * SECOND
@@ -75,11 +72,15 @@ def dead_letter_config(backend: EventingBackend, config: Effective) -> StreamCon
     """Return the desired dead-letter stream of a backend."""
     return StreamConfig(
         name=dead_letter_stream(config.text("streamName")),
-        subjects=(config.text("deadLetterSubject"),),
+        # Earlier releases used the subject itself.
+        subjects=(
+            config.text("deadLetterSubject"),
+            naming.dead_letter_subject(config.text("deadLetterSubject"), "*"),
+        ),
         storage=_storage(config),
         num_replicas=config.integer("streamReplicas"),
-        max_bytes=_DEAD_LETTER_BYTES,
-        max_age=_DEAD_LETTER_AGE,
+        max_bytes=int(config.measure("deadLetterMaxBytes")),
+        max_age=int(config.measure("deadLetterMaxAge") * SECOND),
         duplicate_window=_DUPLICATES,
         metadata={OWNER: owner_value(backend)},
     )
@@ -120,7 +121,8 @@ def retry_stream(stream: str) -> str:
 def most_bytes(config: Effective) -> int:
     """Return how much the streams of a backend can store; 0 without a limit."""
     events = _limit(int(config.measure("maxBytes")))
-    return events + _DEAD_LETTER_BYTES + _MAX_RETRIES * _EVENT_BYTES if events > 0 else 0
+    dead_letters = int(config.measure("deadLetterMaxBytes"))
+    return events + dead_letters + _MAX_RETRIES * _EVENT_BYTES if events > 0 else 0
 
 
 def full_limit(found: StreamInfo) -> str:

@@ -10,7 +10,7 @@ from quintet.apis.eventingbackend.catalog import CATALOG
 from quintet.apis.eventingbackend.words import bounds, usual
 
 if TYPE_CHECKING:
-    from quintet.apis.eventingbackend.catalog import BackendType, Key
+    from quintet.apis.eventingbackend.keys import BackendType, Key
 
 WIDTH = 100
 

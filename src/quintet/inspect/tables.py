@@ -26,8 +26,8 @@ def truncate(line: str, width: int | None) -> str:
 
 
 def single_line(text: str) -> str:
-    """Return the text without line breaks."""
-    return " ".join(text.split())
+    """Return the text without line breaks and without control characters, which a terminal would obey."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def parse_time(text: str | None) -> datetime | None:

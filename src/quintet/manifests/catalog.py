@@ -1,6 +1,7 @@
 """The documentation page with all configuration options of backend types."""
 
-from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, Key
+from quintet.apis.eventingbackend.catalog import CATALOG, Catalog
+from quintet.apis.eventingbackend.keys import BackendType, Key
 from quintet.apis.eventingbackend.words import bounds, usual
 
 HEADER = "<!-- Generated from src/quintet by `make generate`. Changes here are overwritten. -->\n"

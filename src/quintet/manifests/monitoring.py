@@ -205,7 +205,15 @@ EVENTING = (
         0,
         WARNING,
         "Events of Subscription {{ $labels.subscription_namespace }}/{{ $labels.subscription_name }} "
-        "were moved to the dead-letter stream.",
+        "became dead letters.",
+    ),
+    Alert(
+        "QuintetDeadLettersFull",
+        "max by (subscription_namespace) (eventing_ec_dead_letters_storage_ratio) > 0.9",
+        15,
+        WARNING,
+        "The dead letters in {{ $labels.subscription_namespace }} have reached their limit: the oldest are "
+        "deleted soon.",
     ),
 )
 GROUPS = {

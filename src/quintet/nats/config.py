@@ -3,10 +3,13 @@
 A field that is `UNSET` is not sent. Unknown fields of a response are ignored.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from quintet.nats.messages import parse_headers
 
 SECOND = 1_000_000_000
 
@@ -125,3 +128,8 @@ class StoredMessage(msgspec.Struct, kw_only=True, frozen=True):
     payload: bytes = msgspec.field(name="data", default=b"")
     head: bytes = msgspec.field(name="hdrs", default=b"")
     time: datetime | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The headers; None if there are none."""
+        return parse_headers(self.head)

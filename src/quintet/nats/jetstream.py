@@ -26,6 +26,7 @@ from quintet.nats.config import (
 from quintet.nats.errors import (
     JetStreamError,
     JetStreamUnavailable,
+    MessageNotFound,
     NatsError,
     NoResponders,
     ProtocolError,
@@ -160,6 +161,17 @@ class JetStream:
         """Return a message by its sequence number."""
         response = await self._call(f"STREAM.MSG.GET.{stream}", {"seq": sequence}, _StoredResponse)
         return response.message
+
+    async def next_message(self, stream: str, subject: str, sequence: int) -> StoredMessage:
+        """Return the first message with a subject, from a sequence number on."""
+        request = {"seq": sequence, "next_by_subj": subject}
+        return (await self._call(f"STREAM.MSG.GET.{stream}", request, _StoredResponse)).message
+
+    async def delete_message(self, stream: str, sequence: int) -> None:
+        """Delete a message, if it exists."""
+        with contextlib.suppress(MessageNotFound):
+            request = {"seq": sequence, "no_erase": True}
+            await self._call(f"STREAM.MSG.DELETE.{stream}", request, _DeleteResponse)
 
     def pull(
         self,

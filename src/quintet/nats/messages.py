@@ -19,15 +19,8 @@ class Message(msgspec.Struct, gc=False):
 
     @property
     def headers(self) -> Mapping[str, str] | None:
-        """The headers; None if there are none. The first value of a repeated header wins."""
-        if not self.head:
-            return None
-        found: dict[str, str] = {}
-        for line in self.head.split(b"\r\n")[1:]:
-            name, colon, value = line.partition(b":")
-            if colon:
-                found.setdefault(name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace"))
-        return found
+        """The headers; None if there are none."""
+        return parse_headers(self.head)
 
     @property
     def status(self) -> int:
@@ -40,6 +33,18 @@ class Message(msgspec.Struct, gc=False):
     def status_text(self) -> str:
         """The text after the status code."""
         return self.head.partition(b"\r\n")[0][12:].strip().decode("utf-8", "replace")
+
+
+def parse_headers(head: bytes) -> Mapping[str, str] | None:
+    """Return decoded headers; None if there are none. The first value of a repeated header wins."""
+    if not head:
+        return None
+    found: dict[str, str] = {}
+    for line in head.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            found.setdefault(name.decode("utf-8", "replace"), value.strip().decode("utf-8", "replace"))
+    return found
 
 
 def encode_headers(headers: Mapping[str, str]) -> bytes:

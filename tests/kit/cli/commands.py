@@ -26,7 +26,8 @@ class Person:
     def _argv(self, arguments: tuple[str, ...]) -> list[str]:
         context = ["--context", self.context] if self.context else []
         where = ["--kubeconfig", str(self.kubeconfig), *context, "-n", self.namespace]
-        return [str(COMMAND), arguments[0], *where, *arguments[1:]]
+        words = 2 if arguments[0] == "deadletters" else 1
+        return [str(COMMAND), *arguments[:words], *where, *arguments[words:]]
 
     async def asks(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end without blocking the event loop."""

@@ -215,7 +215,9 @@ async def a_scene(
         await jetstream.create_stream(
             StreamConfig(name=STREAM, subjects=("kyma.>",), retention="interest", discard="new")
         )
-        await jetstream.create_stream(StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS,)))
+        await jetstream.create_stream(
+            StreamConfig(name=DEAD_STREAM, subjects=(DEAD_LETTERS, f"{DEAD_LETTERS}.*"))
+        )
         backend = await a_backend(client, namespace, server.url)
         retries = streams.retry_config(backend, effective(NATS, {"url": server.url}))
         await jetstream.create_stream(retries)

@@ -11,6 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from quintet.apis.meta import ObjectKey
+from quintet.apis.subscription.dead_letters import DeadLetterAction
 from quintet.controllers.subscription import metrics as subscribing
 from quintet.eventing.dispatcher import metrics as dispatching
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
@@ -30,6 +31,9 @@ def exported() -> dict[str, set[str]]:
     meters.count_attempt("order.created", DeliveryResult(204), 0.1)
     subscribing.status.labels("shop", "grafana").set(1)
     subscribing.subscribed.labels("shop", "grafana", "order.created").set(1)
+    subscribing.stored.labels("shop", "grafana").set(1)
+    subscribing.show_storage(ObjectKey("shop", "grafana"), 1, 2)
+    subscribing.count_dead_letter(ObjectKey("shop", "grafana"), DeadLetterAction.DROP)
     registry = CollectorRegistry()
     registry.register(publishing)
     for family in (*vars(dispatching).values(), *vars(subscribing).values()):
@@ -37,8 +41,14 @@ def exported() -> dict[str, set[str]]:
             registry.register(family)
     shown = generate_latest(registry).decode()
     meters.close()
-    subscribing.status.remove("shop", "grafana")
-    subscribing.subscribed.remove("shop", "grafana", "order.created")
+    for each in (
+        subscribing.status,
+        subscribing.subscribed,
+        subscribing.stored,
+        subscribing.storage,
+        subscribing.handled,
+    ):
+        each.remove_by_labels({"subscription_name": "grafana"})
     found: dict[str, set[str]] = {}
     for described in text_string_to_metric_families(shown):
         for sample in described.samples:

@@ -74,8 +74,8 @@ def test_defaults_match_the_documentation():
         "dispatcherReplicas": "2", "deliveryAttempts": "64", "deliveryTimeout": "1m",
         "deliveryMinBackoff": "500ms", "deliveryMaxBackoff": "1m", "deliveryBackoffFactor": "2",
         "deliveryRetryAfterMax": "10m", "deliveryPermanentStatuses": "400,410,413,415,422,431",
-        "deadLetters": "keep", "deadLetterSubject": "dead-letter.sap", "publisherReplicas": "2",
-        "publisherRequestTimeout": "5s",
+        "deadLetters": "keep", "deadLetterSubject": "dead-letter.sap", "deadLetterMaxAge": "168h",
+        "deadLetterMaxBytes": "128Mi", "publisherReplicas": "2", "publisherRequestTimeout": "5s",
     }  # fmt: skip
     beb = {entry.name: entry.value for entry in effective(CATALOG["beb"], {"secretRef": "s"}).entries()}
     assert beb == {

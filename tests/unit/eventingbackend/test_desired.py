@@ -128,10 +128,18 @@ def test_publisher_service_listens_on_port_80():
         ({}, "1131Mi"),
         ({"maxBytes": "100Mi"}, "456Mi"),
         ({"maxBytes": "1"}, "343Mi"),
+        ({"maxBytes": "1", "deadLetterMaxBytes": "1Gi"}, "1351Mi"),
         ({"maxBytes": "-1"}, "10240Mi"),
         ({"maxBytes": "0"}, "10240Mi"),
     ],
-    ids=["by default", "small", "tiny", "without a limit", "without a limit, said otherwise"],
+    ids=[
+        "by default",
+        "small",
+        "tiny",
+        "many dead letters",
+        "without a limit",
+        "without a limit, said otherwise",
+    ],
 )
 def test_claim_size_covers_the_stream_with_reserve(values, want):
     assert server.claim_size(a_config(**values)) == want

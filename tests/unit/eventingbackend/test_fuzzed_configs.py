@@ -43,10 +43,14 @@ def plausible(key):
     match key.data_type:
         case DataType.INT:
             return st.integers(key.minimum, key.maximum) | st.integers(key.minimum - 2, key.minimum + 2)
+        case DataType.QUANTITY if key.name == "deadLetterMaxBytes":
+            return st.builds("{}{}".format, st.integers(2, 900), st.sampled_from(["M", "Mi", "Gi"]))
         case DataType.QUANTITY:
             return st.builds(
                 "{}{}".format, st.integers(0, 2000), st.sampled_from(["", "k", "Mi", "Gi", "m", "x"])
             )
+        case DataType.DURATION if key.name == "deadLetterMaxAge":
+            return st.builds("{}{}".format, st.integers(1, 900), st.sampled_from(["h", ".5h", "h30m"]))
         case DataType.DURATION:
             return st.builds("{}{}".format, st.integers(0, 400), st.sampled_from(["ms", "s", "m", "h", ""]))
     return right(key) | st.sampled_from(["nats://user:secret@host", "a..b", "x" * 300, "ü"])
@@ -69,10 +73,14 @@ def right(key):
         case DataType.INT:
             number = st.integers(key.minimum, key.maximum)
             return number | number.filter(lambda whole: abs(whole) < 2**50).map(float)
+        case DataType.QUANTITY if key.name == "deadLetterMaxBytes":
+            return st.builds("{}{}".format, st.integers(2, 900), st.sampled_from(["M", "Mi", "Gi"]))
         case DataType.QUANTITY:
             return st.builds(
                 "{}{}".format, st.integers(0, 900), st.sampled_from(["", "k", "Mi", "Gi"])
             ) | st.just(7)
+        case DataType.DURATION if key.name == "deadLetterMaxAge":
+            return st.builds("{}{}".format, st.integers(1, 900), st.sampled_from(["h", ".5h", "h30m"]))
         case DataType.DURATION:
             return st.builds("{}{}".format, st.integers(1, 4), st.sampled_from(["s", "m", ".5s", "s250ms"]))
     return st.sampled_from(key.allowed) if key.allowed else OTHER_FORMS.get(key.name, WORD)

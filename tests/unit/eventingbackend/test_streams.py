@@ -41,9 +41,11 @@ def test_retry_stream_refuses_overflow_and_keeps_events_without_consumer():
 
 def test_dead_letter_stream_is_limited_in_age_and_size():
     dead = streams.dead_letter_config(BUS, a_config())
-    assert (dead.name, dead.subjects, dead.retention) == ("sap-dead-letter", ("dead-letter.sap",), "limits")
-    assert dead.max_bytes > 0
-    assert dead.max_age == 7 * 24 * 3600 * 10**9
+    subjects = ("dead-letter.sap", "dead-letter.sap.*")
+    assert (dead.name, dead.subjects, dead.retention) == ("sap-dead-letter", subjects, "limits")
+    assert (dead.max_bytes, dead.max_age) == (128 * 2**20, 7 * 24 * 3600 * 10**9)
+    dead = streams.dead_letter_config(BUS, a_config(deadLetterMaxAge="90m", deadLetterMaxBytes="2Gi"))
+    assert (dead.max_bytes, dead.max_age) == (2 * 2**30, 90 * 60 * 10**9)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """EventingBackend: a typed backend for events. Types, defaults and validation."""
 
-from quintet.apis.eventingbackend.catalog import BEB, CATALOG, NATS, BackendType, Catalog, DataType, Key
+from quintet.apis.eventingbackend.catalog import BEB, CATALOG, NATS, Catalog
 from quintet.apis.eventingbackend.effective import Effective, effective
 from quintet.apis.eventingbackend.entries import entries
+from quintet.apis.eventingbackend.keys import BackendType, DataType, Key
 from quintet.apis.eventingbackend.readiness import PartCondition, eventing_ready, ready_now, status_of
 from quintet.apis.eventingbackend.serving import effective_from_status
 from quintet.apis.eventingbackend.types import (

@@ -6,79 +6,10 @@ values by their data type.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-Value = int | str
-"""A parsed value: a number for `int`, text for all other data types."""
-
-LARGEST_NUMBER: Final = 2**53 - 1
-"""The largest integer that every JSON library keeps exactly."""
-
-
-class DataType(StrEnum):
-    """The data type of an option."""
-
-    INT = "int"
-    STRING = "string"
-    QUANTITY = "quantity"
-    DURATION = "duration"
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A regular expression with the same meaning in Python, ECMAScript and Go."""
-
-    expression: str
-    words: str
-    """The error message for a text that does not match."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One option of a configuration."""
-
-    name: str
-    description: str
-    data_type: DataType
-    default: Value | None = None
-    """The value if the option is not set; None means no value."""
-    derived: str = ""
-    """A default made from other options, each in braces; those must have defaults too."""
-    required: bool = False
-    """The option must be set in the spec; a default is written there at creation.
-
-    For options that say where events are stored: a new default in a later release must not move them.
-    """
-    allowed: tuple[str, ...] = ()
-    minimum: Value | None = None
-    maximum: Value | None = None
-    longest: int | None = None
-    pattern: Pattern | None = None
-    outside: str = ""
-    """Another option: this subject must not be below the subject prefix that it names."""
-    names_secret: bool = False
-    """The value is the name of a Secret. An invalid value is not shown: it may be the secret itself."""
-    sensitive: bool = False
-    """The value is a secret and is never shown."""
-    deprecated: str = ""
-    """The replacement of a deprecated option."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackendType:
-    """One backend type and its options, in reading order."""
-
-    name: str
-    description: str
-    keys: tuple[Key, ...]
-
-    def key(self, name: str) -> Key | None:
-        """Return the option with this name."""
-        return next((key for key in self.keys if key.name == name), None)
-
+from quintet.apis.eventingbackend.keys import LARGEST_NUMBER, BackendType, DataType, Key, Pattern
 
 _TOKENS = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
 _HOST = r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
@@ -338,6 +269,22 @@ _DELIVERY = (
         longest=128,
         pattern=SUBJECT,
         outside="streamSubjectPrefix",
+    ),
+    Key(
+        name="deadLetterMaxAge",
+        description="How long a dead letter is kept.",
+        data_type=DataType.DURATION,
+        default="168h",
+        minimum="1h",
+        maximum="8760h",
+    ),
+    Key(
+        name="deadLetterMaxBytes",
+        description="The most bytes of dead letters of all subscriptions; above that the oldest are deleted.",
+        data_type=DataType.QUANTITY,
+        default="128Mi",
+        minimum="1Mi",
+        maximum="1Pi",
     ),
 )
 

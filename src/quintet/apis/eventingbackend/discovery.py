@@ -16,10 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
-from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, Key
+from quintet.apis.eventingbackend.catalog import CATALOG, Catalog
 from quintet.apis.eventingbackend.effective import effective
 from quintet.apis.eventingbackend.entries import entries
 from quintet.apis.eventingbackend.jsonschema import config_schema
+from quintet.apis.eventingbackend.keys import BackendType, Key
 from quintet.apis.eventingbackend.validation import config_faults, deprecation_warnings, good_values
 from quintet.apis.eventingbackend.values import text_of
 from quintet.apis.meta import JsonObject

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from quintet.apis.eventingbackend.catalog import BackendType, Key, Value
+from quintet.apis.eventingbackend.keys import BackendType, Key, Value
 from quintet.apis.eventingbackend.types import EffectiveValue, Origin, SubjectPrefixes
 from quintet.apis.eventingbackend.values import NOT_SHOWN, meaning, plain
 

@@ -7,7 +7,7 @@ express bounds of quantities and durations, or rules between options.
 from typing import Any
 
 from quintet.apis import durations
-from quintet.apis.eventingbackend.catalog import BackendType, DataType, Key
+from quintet.apis.eventingbackend.keys import BackendType, DataType, Key
 from quintet.apis.eventingbackend.types import MOST_ENTRIES
 from quintet.apis.eventingbackend.values import QUANTITY_PATTERN
 from quintet.apis.meta import JsonObject

@@ -6,8 +6,8 @@ spec and a restart. Others may write the status too, so it is validated like any
 
 from collections.abc import Iterable, Sequence
 
-from quintet.apis.eventingbackend.catalog import BackendType, DataType
 from quintet.apis.eventingbackend.effective import Effective, effective
+from quintet.apis.eventingbackend.keys import BackendType, DataType
 from quintet.apis.eventingbackend.types import EffectiveValue, Origin
 from quintet.apis.eventingbackend.validation import config_faults
 

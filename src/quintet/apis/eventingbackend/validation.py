@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from quintet.apis.eventingbackend.catalog import CATALOG, BackendType, Catalog, DataType, Key
+from quintet.apis.eventingbackend.catalog import CATALOG, Catalog
 from quintet.apis.eventingbackend.effective import effective, missing_defaults
 from quintet.apis.eventingbackend.entries import entries
+from quintet.apis.eventingbackend.keys import BackendType, DataType, Key
 from quintet.apis.eventingbackend.types import (
     LABEL,
     LONGEST_NAME,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from quintet.apis import durations, quantity
-from quintet.apis.eventingbackend.catalog import LARGEST_NUMBER, DataType, Key, Value
+from quintet.apis.eventingbackend.keys import LARGEST_NUMBER, DataType, Key, Value
 from quintet.apis.text import truncate
 
 LONGEST_VALUE: Final = 256

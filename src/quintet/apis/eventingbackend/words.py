@@ -3,7 +3,7 @@
 `quintet explain` and the generated documentation share it.
 """
 
-from quintet.apis.eventingbackend.catalog import Key
+from quintet.apis.eventingbackend.keys import Key
 
 
 def usual(key: Key) -> str:

@@ -8,6 +8,7 @@ from msgspec import Meta
 from quintet.apis.markers import ATOMIC, DEFAULTED, Rule
 from quintet.apis.meta import Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
+from quintet.apis.subscription.dead_letters import DeadLetterStatus
 from quintet.apis.subscription.delivery import DeliveryPolicy
 from quintet.apis.wellknown import Conditions
 
@@ -130,6 +131,9 @@ class SubscriptionStatus(Struct, frozen=True):
         Meta(description="The event types and their form in subjects.", max_length=MOST_TYPES),
     ] = ()
     backend: Annotated[BackendInUse, Meta(description="The backend in use.")] = BackendInUse()
+    dead_letters: Annotated[DeadLetterStatus, Meta(description="The events that could not be delivered.")] = (
+        DeadLetterStatus()
+    )
     conditions: Conditions = ()
 
 

@@ -17,6 +17,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionS
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
 from quintet.clock import Clock
+from quintet.controllers.subscription.dead_letters import DeadLetters
 from quintet.controllers.subscription.decide import status as statuses
 from quintet.controllers.subscription.decide.sinks import (
     SERVICES,
@@ -47,6 +48,8 @@ POLL_SECONDS = 60.0
 """How often the controller checks a consumer though nothing changed: no watch reports its deletion."""
 FIRST_POLL_SECONDS = 3.0
 """How soon it checks again while it waits for something that no watch reports; later less and less often."""
+DEAD_LETTER_SECONDS = 1.0
+"""How soon it continues a request to replay or drop dead letters."""
 MOST_DELETION_SECONDS = 300.0
 """How long a deleted Subscription waits for an unreachable server before it goes without its consumer."""
 MOST_DELETION_SECONDS_WITHOUT_BACKEND = 30.0
@@ -88,6 +91,8 @@ class SubscriptionController(ObjectReconciler[Subscription]):
 
     async def reconcile(self, subscription: Subscription, context: Context[Subscription]) -> Outcome:
         found, requeue_after = await self._observe(subscription)
+        if found.dead_letters is not None and not found.dead_letters.request.is_done:
+            requeue_after = DEAD_LETTER_SECONDS
         status = statuses.status_of(subscription, found)
         self._metrics.show(subscription, status)
         # Before the sweep, which may fail for a server that this Subscription does not use.
@@ -157,16 +162,16 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         try:
             info = await self._writer.ensure(subscription, location)
             await self._remove_from_previous(subscription, backend)
+            dead_letters = await DeadLetters(subscription, location).update()
         except NatsError as error:
             failed = statuses.consumer_problem(backend, str(error))
             return Observation(backend, "", leaves or failed), self._next_poll(subscription)
         if waits := leaves or statuses.backend_problem(backend) or sink:
-            return Observation(backend, info.name, waits), POLL_SECONDS
+            return Observation(backend, info.name, waits, dead_letters), POLL_SECONDS
         if not has_active_pull(info):
-            return Observation(backend, info.name, statuses.no_dispatcher_problem(backend)), self._next_poll(
-                subscription
-            )
-        return Observation(backend, info.name), POLL_SECONDS
+            problem = statuses.no_dispatcher_problem(backend)
+            return Observation(backend, info.name, problem, dead_letters), self._next_poll(subscription)
+        return Observation(backend, info.name, None, dead_letters), POLL_SECONDS
 
     async def _remove_from_previous(self, subscription: Subscription, backend: EventingBackend) -> None:
         """Remove the consumer from the previous backend, once the new one has a consumer."""

@@ -1,9 +1,10 @@
 """Prometheus metrics of Subscriptions, with the names that Kyma Eventing dashboards query."""
 
-from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
 
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import Subscription, SubscriptionStatus
+from quintet.apis.subscription.dead_letters import DeadLetterAction
 
 _OF = ["subscription_namespace", "subscription_name"]
 
@@ -11,6 +12,29 @@ status = Gauge("eventing_ec_subscription_status", "1 while events are delivered"
 subscribed = Gauge(
     "eventing_ec_event_type_subscribed_total", "1 for each type of a Subscription", [*_OF, "event_type"]
 )
+
+
+stored = Gauge("eventing_ec_dead_letters_stored", "Dead letters that are kept", _OF)
+storage = Gauge(
+    "eventing_ec_dead_letters_storage_ratio",
+    "How full the dead-letter stream of the backend is; at 1 the oldest dead letters are deleted",
+    _OF,
+)
+handled = Counter(
+    "eventing_ec_dead_letters_handled",
+    "Dead letters that were replayed or dropped on request",
+    [*_OF, "action"],
+)
+
+
+def count_dead_letter(key: ObjectKey, action: DeadLetterAction) -> None:
+    """Count a dead letter that was replayed or dropped."""
+    handled.labels(*key, action.value).inc()
+
+
+def show_storage(key: ObjectKey, used: int, limit: int) -> None:
+    """Show how full the dead-letter stream of a Subscription is."""
+    storage.labels(*key).set(used / limit if limit > 0 else 0)
 
 
 class SubscriptionMetrics:
@@ -23,6 +47,7 @@ class SubscriptionMetrics:
         """Update the series of a Subscription."""
         key, types = subscription.key, tuple(each.clean_type for each in now.types)
         status.labels(*key).set(1 if now.ready else 0)
+        stored.labels(*key).set(now.dead_letters.count)
         for gone in set(self._types.get(key, ())) - set(types):
             subscribed.remove(*key, gone)
         for each in types:
@@ -35,5 +60,8 @@ class SubscriptionMetrics:
         if types is None:
             return
         status.remove(*key)
+        stored.remove(*key)
+        for family in (storage, handled):
+            family.remove_by_labels(dict(zip(_OF, key, strict=True)))
         for each in set(types):
             subscribed.remove(*key, each)

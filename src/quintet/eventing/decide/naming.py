@@ -41,6 +41,11 @@ def retry_subject(stream: str, consumer: str) -> str:
     return f"retry.{stream}.{consumer}"
 
 
+def dead_letter_subject(subject: str, consumer: str) -> str:
+    """Return the subject of dead letters, given that of the backend and the consumer of the Subscription."""
+    return f"{subject}.{consumer}"
+
+
 def consumer_name(metadata: ObjectMeta) -> str:
     """Return the name of the durable consumer of a Subscription.
 

@@ -10,6 +10,7 @@ from typing import Final
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
+from quintet.eventing.decide import naming
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
 from quintet.eventing.dispatcher.retries import SUBJECT, TRIES, InFlight, event_headers, message_id
 from quintet.nats.jetstream import MESSAGE_ID, JetStream
@@ -72,7 +73,8 @@ class DeadLetters:
             ANSWER: _one_line(str(result)),
             MESSAGE_ID: message_id(subscription, event),
         }
-        await self._jetstream.publish(self._subject, message.payload, headers, PUBLISH_TIMEOUT)
+        subject = naming.dead_letter_subject(self._subject, naming.consumer_name(subscription.metadata))
+        await self._jetstream.publish(subject, message.payload, headers, PUBLISH_TIMEOUT)
         log.warning(
             "Event stored as a dead letter",
             extra={
@@ -81,7 +83,12 @@ class DeadLetters:
                 "attempt": event.tries,
             },
         )
-        self._report(subscription, event.tries, result, f"stored on the subject {self._subject}")
+        self._report(
+            subscription,
+            event.tries,
+            result,
+            f"kept as dead letters: `quintet deadletters list {subscription.metadata.name}`",
+        )
 
     def report_dropped(self, subscription: Subscription, event: InFlight, result: DeliveryResult) -> None:
         """Report an event that is dropped, because its Subscription or backend keeps no dead letters."""

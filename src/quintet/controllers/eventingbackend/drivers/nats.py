@@ -247,7 +247,9 @@ async def _find_refused_subject(jetstream: JetStream, config: Effective, address
     needed = {
         f"{prefix}.>": f"{prefix}.quintet.probe",
         naming.retry_subject(stream, "*"): naming.retry_subject(stream, "quintet-probe"),
-        config.text("deadLetterSubject"): config.text("deadLetterSubject"),
+        naming.dead_letter_subject(config.text("deadLetterSubject"), "*"): naming.dead_letter_subject(
+            config.text("deadLetterSubject"), "quintet-probe"
+        ),
     }
     for name in (stream, streams.retry_stream(stream)):
         needed[f"$JS.API.CONSUMER.MSG.NEXT.{name}.>"] = f"$JS.API.CONSUMER.MSG.NEXT.{name}.quintet-probe"
@@ -277,9 +279,12 @@ async def _find_full_limit(jetstream: JetStream, config: Effective) -> str:
 def _ownership_problem(
     backend: EventingBackend, wanted: StreamConfig, found: StreamConfig
 ) -> ProbeResult | None:
-    """Return why a backend must not use an existing stream; None if it is its own, or nobody's and equal."""
+    """Return why a backend must not use an existing stream.
+
+    None if it is its own, or nobody's and has no other subjects.
+    """
     owner = streams.owner_of(found)
-    if owner == backend.key or (owner is None and found.subjects == wanted.subjects):
+    if owner == backend.key or (owner is None and set(found.subjects) <= set(wanted.subjects)):
         return None
     if owner is None:
         text = f"stream {wanted.name} exists with other subjects and does not belong to an EventingBackend"
@@ -297,7 +302,7 @@ def _refusal(stream: str, error: errors.JetStreamError, subject_key: str) -> str
     if isinstance(error, errors.SubjectsInUse):
         return f"{text}: choose another {subject_key}"
     if isinstance(error, errors.StreamFull):
-        return f"{text}: lower maxBytes, or give the server more storage"
+        return f"{text}: lower maxBytes or deadLetterMaxBytes, or give the server more storage"
     return f"{text}: choose another streamName, or delete the stream so that it is created again"
 
 

@@ -16,6 +16,7 @@ from quintet.apis.subscription import (
     SubscriptionStatus,
     event_types,
 )
+from quintet.apis.subscription.dead_letters import DeadLetterStatus
 from quintet.apis.subscription.types import READY, SINK_LEAVES
 from quintet.apis.text import truncate
 
@@ -52,6 +53,8 @@ class Observation(NamedTuple):
     consumer: str = ""
     """Name of the consumer, once it has the desired configuration."""
     problem: DeliveryProblem | None = None
+    dead_letters: DeadLetterStatus | None = None
+    """The dead letters; None if they cannot be read."""
 
 
 def invalid_spec(errors: Sequence[FieldError]) -> Observation:
@@ -100,6 +103,7 @@ def status_of(subscription: Subscription, found: Observation) -> SubscriptionSta
         observed_generation=subscription.metadata.generation,
         types=types,
         backend=_in_use(subscription, found, types),
+        dead_letters=found.dead_letters or subscription.status.dead_letters,
         conditions=(_ready(subscription, found),),
     )
 
@@ -121,6 +125,7 @@ def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionS
         observed_generation=old.observed_generation,
         types=old.types,
         backend=old.backend,
+        dead_letters=old.dead_letters,
         conditions=(Condition(READY, "False", Reason.DELETING, truncate(message, _LONGEST)),),
     )
 
