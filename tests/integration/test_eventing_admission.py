@@ -306,13 +306,14 @@ async def test_kubectl_get_shows_specified_backend_columns(kinds, cluster, clien
 
 async def test_kubectl_get_shows_subscription_columns(kinds, cluster, client: Client, namespace):
     await client.create(SUBSCRIPTIONS, a_subscription(namespace), Object, namespace=namespace)
-    status = {"ready": False, "backend": {"name": "main", "type": "nats"}}
+    backlog = {"pending": 7, "oldest": "2025-01-31T12:00:00Z"}
+    status = {"ready": False, "backend": {"name": "main", "type": "nats"}, "backlog": backlog}
     await client.patch(
         SUBSCRIPTIONS, ObjectKey(namespace, "orders"), {"status": status}, Object, subresource="status"
     )
     head, row = cluster.kubectl("get", "-n", namespace, "evsub", "-o", "wide").stdout.splitlines()
-    assert head.split() == ["NAME", "READY", "BACKEND", "AGE", "SINK"]
-    assert row.split()[:3] == ["orders", "false", "main"]
+    assert head.split() == ["NAME", "READY", "BACKEND", "PENDING", "AGE", "SINK", "OLDEST"]
+    assert row.split()[:4] == ["orders", "false", "main", "7"]
     by_backend = cluster.kubectl(
         "get", "-n", namespace, "evsub", "-o", "name", "--field-selector", "spec.backend=other"
     )

@@ -143,6 +143,11 @@ CASES = {
         {f"eventing_epp_requests_total{{{OF_EVENTS},code='400'}}": "0+5x60", f"eventing_epp_requests_total{{{OF_EVENTS},code='204'}}": "0+9x60"}, 30,
         None,
     ),
+    "an event waits for twenty minutes": (
+        "QuintetEventsWait", {f"eventing_ec_oldest_seconds{{{SUBSCRIPTION}}}": "1200x30"}, 20,
+        {"subscription_namespace": "shop", "subscription_name": "orders"},
+    ),
+    "events wait for a minute": ("QuintetEventsWait", {f"eventing_ec_oldest_seconds{{{SUBSCRIPTION}}}": "60x30"}, 20, None),
     "events become dead letters": (
         "QuintetDeadLetters", {f"eventing_ec_dead_letters_total{{{SUBSCRIPTION}}}": "0x5 1x20"}, 10,
         {"subscription_namespace": "shop", "subscription_name": "orders"},

@@ -199,6 +199,14 @@ EVENTING = (
         "Subscription {{ $labels.subscription_namespace }}/{{ $labels.subscription_name }} is not ready.",
     ),
     Alert(
+        "QuintetEventsWait",
+        "max by (subscription_namespace, subscription_name) (eventing_ec_oldest_seconds) > 900",
+        5,
+        WARNING,
+        "The oldest event of Subscription {{ $labels.subscription_namespace }}/"
+        "{{ $labels.subscription_name }} waits for {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
         "QuintetDeadLetters",
         "sum by (subscription_namespace, subscription_name) "
         "(increase(eventing_ec_dead_letters_total[15m])) > 0",

@@ -38,7 +38,15 @@ _FIRST_BACKOFF, _MAX_BACKOFF = 0.25, 10.0
 class Delivery:
     """One delivery of a message. Acknowledge it once with `ack`, `nak` or `term`; later calls do nothing."""
 
-    __slots__ = ("_client", "_on_acknowledge", "delivered", "message", "pending", "stream_sequence")
+    __slots__ = (
+        "_client",
+        "_on_acknowledge",
+        "delivered",
+        "message",
+        "pending",
+        "stored_at",
+        "stream_sequence",
+    )
 
     def __init__(self, client: NatsClient, message: Message, on_acknowledge: Callable[[], None]) -> None:
         self.message = message
@@ -53,8 +61,9 @@ class Delivery:
         try:
             self.delivered = int(tokens[first + 2])
             self.stream_sequence = int(tokens[first + 3])
+            self.stored_at = int(tokens[first + 5]) / SECOND
             self.pending = int(tokens[first + 6])
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ProtocolError(
                 f"a delivery with an invalid reply subject: {message.reply[:80]!r}"
             ) from error

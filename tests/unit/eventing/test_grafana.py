@@ -31,7 +31,8 @@ def exported() -> dict[str, set[str]]:
     meters.count_attempt("order.created", DeliveryResult(204), 0.1)
     subscribing.status.labels("shop", "grafana").set(1)
     subscribing.subscribed.labels("shop", "grafana", "order.created").set(1)
-    subscribing.stored.labels("shop", "grafana").set(1)
+    for gauge in (subscribing.pending, subscribing.retrying, subscribing.oldest, subscribing.stored):
+        gauge.labels("shop", "grafana").set(1)
     subscribing.show_storage(ObjectKey("shop", "grafana"), 1, 2)
     subscribing.count_dead_letter(ObjectKey("shop", "grafana"), DeadLetterAction.DROP)
     registry = CollectorRegistry()
@@ -44,6 +45,9 @@ def exported() -> dict[str, set[str]]:
     for each in (
         subscribing.status,
         subscribing.subscribed,
+        subscribing.pending,
+        subscribing.retrying,
+        subscribing.oldest,
         subscribing.stored,
         subscribing.storage,
         subscribing.handled,

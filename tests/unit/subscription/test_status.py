@@ -15,6 +15,7 @@ from quintet.apis.subscription import (
     SubscriptionStatus,
     validate,
 )
+from quintet.apis.subscription.types import Backlog
 from quintet.controllers.subscription.decide.status import (
     DeliveryProblem,
     Observation,
@@ -23,6 +24,7 @@ from quintet.controllers.subscription.decide.status import (
     backend_problem,
     deleting_status,
     invalid_spec,
+    pause_problem,
     status_of,
 )
 
@@ -111,6 +113,19 @@ def test_event_mesh_backend_reports_external_delivery():
     trouble = backend_problem(a_backend("beb"))
     assert trouble is not None
     assert trouble.reason == "DeliveryByEventMesh"
+
+
+def test_pause_is_reported_and_keeps_the_backlog():
+    paused = a_subscription(paused=True)
+    assert pause_problem(a_subscription()) is None
+    status = status_of(
+        paused, Observation(a_backend(), "c0ffee", pause_problem(paused), backlog=Backlog(7, 0, 2, "then"))
+    )
+    assert (status.ready, status.conditions[0].reason) == (False, "Paused")
+    known = msgspec.structs.replace(paused, status=status)
+    unknown = status_of(known, Observation(a_backend(), "", DeliveryProblem(Reason.CONSUMER_FAILED, "away")))
+    assert unknown.backlog == Backlog(7, 0, 2, "then")
+    assert deleting_status(known, "away").backlog == Backlog(7, 0, 2, "then")
 
 
 def test_waiting_deletion_reports_what_it_waits_for():

@@ -78,6 +78,13 @@ class SubscriptionSpec(Struct, frozen=True):
     delivery: Annotated[
         DeliveryPolicy, Meta(description="How events are delivered. Defaults to the settings of the backend.")
     ] = DeliveryPolicy()
+    paused: Annotated[
+        bool,
+        Meta(
+            description="Whether the delivery is paused. Events wait in the stream meanwhile, within its "
+            "limits."
+        ),
+    ] = False
     backend: Annotated[
         str,
         Meta(
@@ -120,6 +127,17 @@ class BackendInUse(Struct, frozen=True):
     ] = ()
 
 
+class Backlog(Struct, frozen=True):
+    """The events of a Subscription that are not delivered yet."""
+
+    pending: Annotated[int, Meta(description="Events that wait in the stream.", ge=0)] = 0
+    in_flight: Annotated[int, Meta(description="Events that dispatchers have.", ge=0)] = 0
+    retrying: Annotated[int, Meta(description="Events that wait for another attempt.", ge=0)] = 0
+    oldest: Annotated[
+        str, Meta(description="When the oldest of them was stored in the stream.", max_length=40)
+    ] = ""
+
+
 class SubscriptionStatus(Struct, frozen=True):
     """The observed status of a Subscription."""
 
@@ -131,6 +149,7 @@ class SubscriptionStatus(Struct, frozen=True):
         Meta(description="The event types and their form in subjects.", max_length=MOST_TYPES),
     ] = ()
     backend: Annotated[BackendInUse, Meta(description="The backend in use.")] = BackendInUse()
+    backlog: Annotated[Backlog, Meta(description="The events that are not delivered yet.")] = Backlog()
     dead_letters: Annotated[DeadLetterStatus, Meta(description="The events that could not be delivered.")] = (
         DeadLetterStatus()
     )
@@ -151,8 +170,21 @@ SUBSCRIPTION = CustomResource(
     columns=(
         Column("Ready", ".status.ready", type="boolean", description="Whether events are delivered."),
         Column("Backend", ".status.backend.name", description="The EventingBackend in use."),
+        Column(
+            "Pending",
+            ".status.backlog.pending",
+            type="integer",
+            description="Events that wait in the stream.",
+        ),
         AGE,
         Column("Sink", ".spec.sink", wide=True),
+        Column(
+            "Oldest",
+            ".status.backlog.oldest",
+            type="date",
+            description="The age of the oldest event that is not delivered yet.",
+            wide=True,
+        ),
     ),
     selectable=(".spec.backend",),
 )

@@ -17,6 +17,7 @@ from quintet.apis.subscription import SUBSCRIPTIONS, Subscription, SubscriptionS
 from quintet.apis.subscription.types import FINALIZER
 from quintet.apis.subscription.validation import spec_errors
 from quintet.clock import Clock
+from quintet.controllers.subscription.backlog import read_backlog
 from quintet.controllers.subscription.dead_letters import DeadLetters
 from quintet.controllers.subscription.decide import status as statuses
 from quintet.controllers.subscription.decide.sinks import (
@@ -94,7 +95,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         if found.dead_letters is not None and not found.dead_letters.request.is_done:
             requeue_after = DEAD_LETTER_SECONDS
         status = statuses.status_of(subscription, found)
-        self._metrics.show(subscription, status)
+        self._metrics.show(subscription, status, self._clock.now())
         # Before the sweep, which may fail for a server that this Subscription does not use.
         await context.write_status(status)
         await self._sweep(subscription.metadata.namespace)
@@ -110,7 +111,7 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             )
             if self._deletion_age(subscription) < longest:
                 status = statuses.deleting_status(subscription, waits_for)
-                self._metrics.show(subscription, status)
+                self._metrics.show(subscription, status, self._clock.now())
                 return Outcome(status, self._next_poll(subscription))
             consumer = naming.consumer_name(subscription.metadata)
             note = f"The consumer {consumer} could not be removed and remains on the server: {waits_for}"
@@ -132,7 +133,8 @@ class SubscriptionController(ObjectReconciler[Subscription]):
         if bool(before.ready) == after.ready:
             return ()
         ready = after.conditions[0]
-        return (Event(NORMAL if after.ready else WARNING, ready.reason, ready.message),)
+        expected = after.ready or ready.reason == Reason.PAUSED
+        return (Event(NORMAL if expected else WARNING, ready.reason, ready.message),)
 
     def failed_status(self, status: SubscriptionStatus, ready: Condition) -> SubscriptionStatus:
         return msgspec.structs.replace(status, ready=False)
@@ -163,15 +165,18 @@ class SubscriptionController(ObjectReconciler[Subscription]):
             info = await self._writer.ensure(subscription, location)
             await self._remove_from_previous(subscription, backend)
             dead_letters = await DeadLetters(subscription, location).update()
+            backlog = await read_backlog(subscription, location, info)
         except NatsError as error:
             failed = statuses.consumer_problem(backend, str(error))
             return Observation(backend, "", leaves or failed), self._next_poll(subscription)
-        if waits := leaves or statuses.backend_problem(backend) or sink:
-            return Observation(backend, info.name, waits, dead_letters), POLL_SECONDS
+        found = Observation(backend, info.name, None, dead_letters, backlog)
+        paused = statuses.pause_problem(subscription)
+        if waits := leaves or statuses.backend_problem(backend) or sink or paused:
+            return found._replace(problem=waits), POLL_SECONDS
         if not has_active_pull(info):
             problem = statuses.no_dispatcher_problem(backend)
-            return Observation(backend, info.name, problem, dead_letters), self._next_poll(subscription)
-        return Observation(backend, info.name, None, dead_letters), POLL_SECONDS
+            return found._replace(problem=problem), self._next_poll(subscription)
+        return found, POLL_SECONDS
 
     async def _remove_from_previous(self, subscription: Subscription, backend: EventingBackend) -> None:
         """Remove the consumer from the previous backend, once the new one has a consumer."""

@@ -1,5 +1,7 @@
 """Prometheus metrics of Subscriptions, with the names that Kyma Eventing dashboards query."""
 
+from datetime import datetime
+
 from prometheus_client import Counter, Gauge
 
 from quintet.apis.meta import ObjectKey
@@ -14,6 +16,11 @@ subscribed = Gauge(
 )
 
 
+pending = Gauge("eventing_ec_pending", "Events that wait in the stream", _OF)
+retrying = Gauge("eventing_ec_retrying", "Events that wait for another attempt", _OF)
+oldest = Gauge(
+    "eventing_ec_oldest_seconds", "Age of the oldest event that is not delivered yet; 0 without one", _OF
+)
 stored = Gauge("eventing_ec_dead_letters_stored", "Dead letters that are kept", _OF)
 storage = Gauge(
     "eventing_ec_dead_letters_storage_ratio",
@@ -43,11 +50,15 @@ class SubscriptionMetrics:
     def __init__(self) -> None:
         self._types: dict[ObjectKey, tuple[str, ...]] = {}
 
-    def show(self, subscription: Subscription, now: SubscriptionStatus) -> None:
+    def show(self, subscription: Subscription, found: SubscriptionStatus, now: datetime) -> None:
         """Update the series of a Subscription."""
-        key, types = subscription.key, tuple(each.clean_type for each in now.types)
-        status.labels(*key).set(1 if now.ready else 0)
-        stored.labels(*key).set(now.dead_letters.count)
+        key, types = subscription.key, tuple(each.clean_type for each in found.types)
+        status.labels(*key).set(1 if found.ready else 0)
+        pending.labels(*key).set(found.backlog.pending)
+        retrying.labels(*key).set(found.backlog.retrying)
+        since = found.backlog.oldest
+        oldest.labels(*key).set((now - datetime.fromisoformat(since)).total_seconds() if since else 0)
+        stored.labels(*key).set(found.dead_letters.count)
         for gone in set(self._types.get(key, ())) - set(types):
             subscribed.remove(*key, gone)
         for each in types:
@@ -60,7 +71,8 @@ class SubscriptionMetrics:
         if types is None:
             return
         status.remove(*key)
-        stored.remove(*key)
+        for gauge in (pending, retrying, oldest, stored):
+            gauge.remove(*key)
         for family in (storage, handled):
             family.remove_by_labels(dict(zip(_OF, key, strict=True)))
         for each in set(types):

@@ -7,6 +7,7 @@ attempt, which contains the number of attempts and the time of the next one.
 
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -20,7 +21,9 @@ from quintet.nats.jetstream import MESSAGE_ID, Delivery, JetStream, PullConsumer
 SUBJECT: Final = "Quintet-Subject"
 TRIES: Final = "Quintet-Tries"
 DUE: Final = "Quintet-Due"
-"""Headers of a waiting event: its subject, the attempts so far, and the Unix time of the next one."""
+STORED: Final = "Quintet-Stored"
+"""Headers of a waiting event: its subject, the attempts so far, the Unix time of the next one, and the Unix
+time at which it was stored in the stream of events."""
 
 PUBLISH_TIMEOUT: Final = 5.0
 BATCH: Final = 256
@@ -56,6 +59,14 @@ def later_attempt(delivery: Delivery) -> InFlight:
     return InFlight(delivery, headers.get(SUBJECT, ""), int(tries) + 1 if tries.isdecimal() else 1, True)
 
 
+def stored_at(headers: Mapping[str, str] | None) -> datetime | None:
+    """Return when a waiting event was stored in the stream of events; None if that is unknown."""
+    try:
+        return datetime.fromtimestamp(float((headers or {}).get(STORED, "")), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def message_id(subscription: Subscription, event: InFlight) -> str:
     """Return an id by which the server drops a copy that is stored again because the process died.
 
@@ -89,6 +100,7 @@ class Retries:
             SUBJECT: event.subject,
             TRIES: str(event.tries),
             DUE: f"{due:.3f}",
+            STORED: (event.delivery.message.headers or {}).get(STORED, f"{event.delivery.stored_at:.3f}"),
             MESSAGE_ID: message_id(subscription, event),
         }
         subject = naming.retry_subject(self._stream, naming.consumer_name(subscription.metadata))

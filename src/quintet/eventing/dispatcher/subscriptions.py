@@ -1,7 +1,7 @@
 """The Subscriptions that this process delivers events for, with a pull consumer for each.
 
 A Subscription belongs to the backend in its status, because only the controller knows all backends. An
-invalid or deleted Subscription gets no events; they stay in the stream.
+invalid, paused or deleted Subscription gets no events; they stay in the stream.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ class ActiveSubscriptions:
         if known is not None:
             known.delivery.start_later(delivery)
             return
-        # It is invalid, or moves to another backend, or is deleted: then the controller deletes the event.
+        # It is invalid or paused, or moves to another backend, or is deleted: then the controller deletes it.
         with contextlib.suppress(NatsError):
             delivery.nak(INACTIVE_SECONDS)
 
@@ -119,6 +119,8 @@ class ActiveSubscriptions:
     def _is_deliverable(self, subscription: Subscription) -> bool:
         metadata, status = subscription.metadata, subscription.status
         if metadata.deleting or status.backend.name != self._settings.backend or not status.backend.types:
+            return False
+        if subscription.spec.paused:
             return False
         ready = find_condition(status.conditions, READY)
         if ready is not None and ready.reason == SINK_LEAVES:

@@ -17,7 +17,7 @@ from quintet.apis.subscription import (
     event_types,
 )
 from quintet.apis.subscription.dead_letters import DeadLetterStatus
-from quintet.apis.subscription.types import READY, SINK_LEAVES
+from quintet.apis.subscription.types import READY, SINK_LEAVES, Backlog
 from quintet.apis.text import truncate
 
 _LONGEST = 4096
@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NOBODY_PULLS = "DispatcherNotPulling"
     SINK_NOT_FOUND = "SinkNotFound"
     SINK_LEAVES = SINK_LEAVES
+    PAUSED = "Paused"
     DELETING = "ConsumerNotRemoved"
 
 
@@ -55,6 +56,8 @@ class Observation(NamedTuple):
     problem: DeliveryProblem | None = None
     dead_letters: DeadLetterStatus | None = None
     """The dead letters; None if they cannot be read."""
+    backlog: Backlog | None = None
+    """The events that are not delivered yet; None if that is unknown."""
 
 
 def invalid_spec(errors: Sequence[FieldError]) -> Observation:
@@ -86,6 +89,13 @@ def consumer_problem(backend: EventingBackend, error: str) -> DeliveryProblem:
     )
 
 
+def pause_problem(subscription: Subscription) -> DeliveryProblem | None:
+    """Return that the delivery is paused; None if it is not."""
+    if not subscription.spec.paused:
+        return None
+    return DeliveryProblem(Reason.PAUSED, "spec.paused is true: events wait in the stream")
+
+
 def no_dispatcher_problem(backend: EventingBackend) -> DeliveryProblem:
     """Return the problem for a consumer that no dispatcher pulls from."""
     return DeliveryProblem(
@@ -103,6 +113,7 @@ def status_of(subscription: Subscription, found: Observation) -> SubscriptionSta
         observed_generation=subscription.metadata.generation,
         types=types,
         backend=_in_use(subscription, found, types),
+        backlog=found.backlog or subscription.status.backlog,
         dead_letters=found.dead_letters or subscription.status.dead_letters,
         conditions=(_ready(subscription, found),),
     )
@@ -125,6 +136,7 @@ def deleting_status(subscription: Subscription, waits_for: str) -> SubscriptionS
         observed_generation=old.observed_generation,
         types=old.types,
         backend=old.backend,
+        backlog=old.backlog,
         dead_letters=old.dead_letters,
         conditions=(Condition(READY, "False", Reason.DELETING, truncate(message, _LONGEST)),),
     )
