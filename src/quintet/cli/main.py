@@ -62,6 +62,7 @@ GROUPS = {
         "explain": Verb("troubleshoot.explain", "Explain an object's status, or a backend type's options."),
         "why": Verb("troubleshoot.why", "Explain whether an object is a target of a CASConfig."),
         "doctor": Verb("troubleshoot.doctor", "Check the cluster, your permissions and the installation."),
+        "publish": Verb("troubleshoot.publish", "Publish a test event and show who gets it."),
         "report": Verb("troubleshoot.report", "Create a support bundle (secrets removed)."),
     },
     "Install": {

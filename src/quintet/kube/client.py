@@ -14,6 +14,7 @@ import msgspec
 from quintet.apis.decoding import CUT, DECODE_ERRORS, cut_nesting
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, Struct
 from quintet.kube.errors import BadRequest, Status, UnexpectedResponse, error_for
+from quintet.kube.parameters import delete_options, selector_params
 from quintet.kube.transport import JSON as WHOLE
 from quintet.kube.transport import Fence, Transport
 
@@ -28,6 +29,7 @@ _METADATA_LIST = _METADATA.replace("Metadata;", "MetadataList;")
 
 EVICTION = Resource("policy", "v1", "Eviction", "evictions")
 PODS = Resource("", "v1", "Pod", "pods")
+SERVICES = Resource("", "v1", "Service", "services")
 
 
 class ListMeta(Struct, frozen=True):
@@ -155,7 +157,7 @@ class Client:
         metadata_only: bool = False,
     ) -> AsyncIterator[Page]:
         """List objects page by page, so that memory is bounded by the page size."""
-        params = _selector_params(labels, fields) | {"limit": str(page_size)}
+        params = selector_params(labels, fields) | {"limit": str(page_size)}
         if resource_version:
             params["resourceVersion"] = resource_version
         path, accept = _path(resource, namespace), _METADATA_LIST if metadata_only else WHOLE
@@ -167,7 +169,7 @@ class Client:
             yield page
             if not page.metadata.continue_:
                 return
-            params = _selector_params(labels, fields) | {
+            params = selector_params(labels, fields) | {
                 "limit": str(page_size),
                 "continue": page.metadata.continue_,
             }
@@ -218,7 +220,7 @@ class Client:
         idle_timeout: float = 330.0,
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """Open one watch; yields batches of lines for `decode_watch_event`."""
-        params = _selector_params(labels, fields) | {
+        params = selector_params(labels, fields) | {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(timeout)),
@@ -293,7 +295,7 @@ class Client:
         grace_seconds: int | None = None,
     ) -> None:
         """Delete an object; with preconditions only if it still has that uid and resourceVersion."""
-        body = _delete_options(uid, resource_version, propagation, grace_seconds)
+        body = delete_options(uid, resource_version, propagation, grace_seconds)
         path = _path(resource, key.namespace, key.name)
         await self._send("DELETE", path, body)
 
@@ -305,10 +307,26 @@ class Client:
             "apiVersion": EVICTION.api_version,
             "kind": EVICTION.kind,
             "metadata": {"name": key.name, "namespace": key.namespace},
-            "deleteOptions": _delete_options(uid, None, None, grace_seconds),
+            "deleteOptions": delete_options(uid, None, None, grace_seconds),
         }
         path = _path(PODS, key.namespace, key.name, "eviction")
         await self._send("POST", path, body)
+
+    async def post_to_service(
+        self, service: ObjectKey, port: int, path: str, body: bytes, content_type: str
+    ) -> None:
+        """Send a POST request to a Service, through the proxy of the API server.
+
+        An error has the status and the text of the response, whoever sent it.
+        """
+        await self._transport.request(
+            "POST",
+            _path(SERVICES, service.namespace, f"{service.name}:{port}", f"proxy/{path}"),
+            body=body,
+            content_type=content_type,
+            fence=self._fence,
+            impersonate=self._user,
+        )
 
     async def _send(self, method: str, path: str, body: JsonObject) -> None:
         await self._transport.request(
@@ -375,26 +393,3 @@ def watch_error(request: str, line: msgspec.Raw) -> Exception:
 
 class _Code(Struct, frozen=True):
     code: int = 0
-
-
-def _selector_params(labels: str, fields: str) -> dict[str, str]:
-    params = {}
-    if labels:
-        params["labelSelector"] = labels
-    if fields:
-        params["fieldSelector"] = fields
-    return params
-
-
-def _delete_options(
-    uid: str | None, resource_version: str | None, propagation: str | None, grace_seconds: int | None
-) -> JsonObject:
-    preconditions = {"uid": uid, "resourceVersion": resource_version}
-    options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if any(preconditions.values()):
-        options["preconditions"] = {name: value for name, value in preconditions.items() if value}
-    if propagation is not None:
-        options["propagationPolicy"] = propagation
-    if grace_seconds is not None:
-        options["gracePeriodSeconds"] = grace_seconds
-    return options

@@ -18,6 +18,8 @@ REQUIRED: Final = (ID, SOURCE, TYPE, SPEC_VERSION)
 ORIGINAL_TYPE: Final = "ce-originaltype"
 ORIGINAL_SOURCE: Final = "ce-originalsource"
 """Type and source as published, where a backend stores cleaned ones."""
+TEST: Final = f"{PREFIX}quintettest"
+"""The value `true` asks dispatchers to report the delivery of an event: `quintet publish` waits for it."""
 
 TRACING: Final = ("traceparent", "tracestate", "baggage", "b3")
 """Tracing headers (W3C Trace Context, W3C Baggage, single-header B3) that are passed on with an event."""

@@ -1,4 +1,4 @@
-"""Stores events that could not be delivered, and reports them by Kubernetes Events.
+"""Stores events that could not be delivered, and reports them and test events by Kubernetes Events.
 
 An event is stored with its headers and the last result before it is terminated. Kubernetes Events are limited
 to one per Subscription and minute, with the number of dead letters since the last one.
@@ -11,15 +11,18 @@ from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.clock import Clock
 from quintet.eventing.decide import naming
+from quintet.eventing.decide.test_reports import DELIVERED, NOT_DELIVERED, report_note
 from quintet.eventing.dispatcher.decide.retry_policy import DeliveryResult
 from quintet.eventing.dispatcher.retries import SUBJECT, TRIES, InFlight, event_headers, message_id
 from quintet.nats.jetstream import MESSAGE_ID, JetStream
-from quintet.runtime.events import WARNING, Recorder
+from quintet.runtime.events import NORMAL, WARNING, Recorder
 
 REASON: Final = "DeliveryGivenUp"
 EVENT_INTERVAL: Final = 60.0
 """Minimum seconds between two Kubernetes Events for one Subscription."""
 PUBLISH_TIMEOUT: Final = 10.0
+MOST_TESTS: Final = 30
+"""The most reports of test events in `EVENT_INTERVAL`; every publisher can send test events."""
 
 SUBSCRIPTION: Final = "Quintet-Subscription"
 ANSWER: Final = "Quintet-Answer"
@@ -61,6 +64,7 @@ class DeadLetters:
         self._recorder = recorder
         self._clock = clock
         self._throttle = EventThrottle(EVENT_INTERVAL)
+        self._tests_since, self._tests = 0.0, 0
 
     async def store(self, subscription: Subscription, event: InFlight, result: DeliveryResult) -> None:
         """Store an event; raises `NatsError` if the server does not confirm it."""
@@ -101,6 +105,27 @@ class DeadLetters:
             },
         )
         self._report(subscription, event.tries, result, "dropped")
+
+    def report_test(
+        self, subscription: Subscription, event_id: str, result: DeliveryResult, attempts: int
+    ) -> None:
+        """Report an attempt to deliver a test event, unless there were too many in the last minute."""
+        now = self._clock.monotonic()
+        if now - self._tests_since >= EVENT_INTERVAL:
+            self._tests_since, self._tests = now, 0
+        self._tests += 1
+        if self._tests > MOST_TESTS:
+            return
+        type_, reason = (NORMAL, DELIVERED) if result.is_accepted else (WARNING, NOT_DELIVERED)
+        self._recorder.record(
+            SUBSCRIPTIONS,
+            subscription.key,
+            subscription.metadata.uid,
+            type_,
+            reason,
+            report_note(event_id, attempts, str(result)),
+            action="Deliver",
+        )
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a deleted Subscription."""

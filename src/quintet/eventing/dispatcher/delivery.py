@@ -150,6 +150,8 @@ class SubscriptionDelivery:
             await self._acknowledge(received, event)
             return
         result = await self._attempt(received, event)
+        if event.is_test:
+            self._dead_letters.report_test(self._subscription, event.identity[1], result, received.tries)
         decision = self.retry_policy.decide(result, received.tries)
         match decision.step:
             case NextStep.ACKNOWLEDGE:

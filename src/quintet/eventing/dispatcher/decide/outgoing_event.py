@@ -21,6 +21,7 @@ from quintet.eventing.decide.headers import (
     PREFIX,
     REQUIRED,
     SOURCE,
+    TEST,
     TRACING,
     TYPE,
     BadValueError,
@@ -46,6 +47,11 @@ class OutgoingEvent(NamedTuple):
     def identity(self) -> tuple[str, str]:
         """Source and id, which identify a CloudEvent."""
         return self.headers[SOURCE], self.headers[ID]
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the publisher asks for a report of the delivery."""
+        return self.headers.get(TEST) == "true"
 
     def has_other_type(self, clean: str) -> bool:
         """Return whether the publisher proxy stored this event, with a type other than a cleaned one.
