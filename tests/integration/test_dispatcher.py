@@ -598,6 +598,34 @@ async def test_subscription_gets_only_its_types_although_another_type_has_the_sa
     ]  # fmt: skip
 
 
+async def test_wildcards_and_filters_select_the_events_of_a_subscription(scene: Scene, sink: Sink):
+    async with a_dispatcher(scene, sink_addresses(scene, sink)):
+        wild = await scene.subscribe(
+            "wild", sink=scene.sink + "/wild", types=["order.*.v1", "invoice.>"], typeMatching="wildcard"
+        )
+        filters = [{"prefix": {"subject": "eu/"}}, {"not": {"exact": {"priority": "low"}}}]
+        filtered = await scene.subscribe("filtered", sink=scene.sink + "/filtered", filters=filters)
+        for name in ("wild", "filtered"):
+            await scene.wait_for_reason(name, "Delivering")
+        info = await scene.jetstream.consumer_info(STREAM, consumer_name(wild.metadata))
+        assert info.config is not None
+        assert info.config.filter_subjects == ("kyma.commerce.order.*.v1", "kyma.commerce.invoice.>")
+        for event_type in ("order.created.v1", "order.paid.v1", "order.paid.v2", "invoice.sent", "order.v1"):
+            kept = {"ce-type": event_type, "ce-originaltype": event_type}
+            await scene.publish(event_type, subject=f"kyma.commerce.{event_type}", **kept)
+        for number, attributes in enumerate(({"subject": "eu/1"}, {"subject": "us/1"}, {"priority": "low"})):
+            given = {f"ce-{name}": value for name, value in attributes.items()}
+            await scene.publish(number, **{"ce-subject": "eu/2", **given})
+        for subscription in (wild, filtered):
+            await wait_until_acknowledged(scene, subscription)
+    received = {
+        path: {each.id for each in sink.received if each.path.endswith(path)} for path in ("wild", "filtered")
+    }
+    assert received == {
+        "wild": {"order.created.v1", "order.paid.v1", "invoice.sent", "0", "1", "2"}, "filtered": {"0"},
+    }  # fmt: skip
+
+
 async def test_nothing_is_sent_to_external_name_service(scene: Scene, sink: Sink, client: Client):
     host = f"out.{scene.namespace}.svc.cluster.local"
     await create_service(client, scene.namespace, "out", type="ExternalName", externalName="example.com")

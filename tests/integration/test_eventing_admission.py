@@ -267,6 +267,8 @@ async def test_subscription_gets_finalizer_and_default_type_matching(
         ({"sink": "http://a.svc.cluster.local"}, "must have sink URL with 5 sub-domains"),
         ({"sink": "http://a.kube-system.svc.cluster.local"}, "must have the same namespace as the subscriber"),
         ({"typeMatching": "Exact"}, "spec.typeMatching: Unsupported value"),
+        ({"types": ["a.*", "a.b"], "typeMatching": "wildcard"}, "spec.types[1]: Invalid value: \"a.b\": must not match events that 'a.*' matches too"),
+        ({"filters": [{"any": [{"exact": {"type": ""}}]}]}, "spec.filters[0].any[0].exact[type]: Invalid value: \"\": must not be empty"),
     ],
     ids=str,
 )  # fmt: skip

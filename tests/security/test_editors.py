@@ -49,6 +49,7 @@ HARMLESS = {
         "typeMatching": "which events are delivered",
         "backend": "an EventingBackend of the same namespace",
         "config": "how many events are delivered at once",
+        "filters": "which events are delivered; bounded by the webhook and the dispatcher",
         "paused": "whether events are delivered",
         "delivery": "when and how often a delivery is tried again; bounded by the schema",
     },

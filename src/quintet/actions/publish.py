@@ -47,11 +47,24 @@ class SampleEvent(NamedTuple):
     type: str
     data: Any
 
+    attributes: tuple[tuple[str, str], ...] = ()
+    """Further attributes by name."""
+
+    def all_attributes(self) -> dict[str, str]:
+        """Return all attributes by name."""
+        return {
+            **dict(self.attributes),
+            "specversion": "1.0",
+            "id": self.id,
+            "source": self.source,
+            "type": self.type,
+            "datacontenttype": "application/json",
+            TEST.removeprefix(PREFIX): "true",
+        }
+
     def encode(self) -> bytes:
         """Return the event in the JSON format of CloudEvents."""
-        attributes = {"specversion": "1.0", "id": self.id, "source": self.source, "type": self.type}
-        attributes |= {"datacontenttype": "application/json", TEST.removeprefix(PREFIX): "true"}
-        return msgspec.json.encode({**attributes, "data": self.data})
+        return msgspec.json.encode({**self.all_attributes(), "data": self.data})
 
 
 async def find_backend(client: Client, namespace: str, name: str) -> EventingBackend:
@@ -76,7 +89,7 @@ async def find_receivers(client: Client, backend: EventingBackend, event: Sample
     decode = msgspec.json.Decoder(Subscription).decode
     pages = client.pages(SUBSCRIPTIONS, namespace=backend.metadata.namespace)
     found = [decode(item) async for page in pages for item in page.items]
-    return matching_subscriptions(found, backend.metadata.name, config, event.source, event.type)
+    return matching_subscriptions(found, backend.metadata.name, config, event.all_attributes())
 
 
 async def publish(client: Client, backend: ObjectKey, event: SampleEvent) -> None:

@@ -47,7 +47,7 @@ def test_subscription_matches_what_its_dispatcher_delivers(source: str, event_ty
         subscribed("complete", "sap.kyma.custom.commerce.order.v1"),
         subscribed("elsewhere", "order.created.v1", backend="other"),
     ]
-    matching = matching_subscriptions(found, "main", CONFIG, source, event_type)
+    matching = matching_subscriptions(found, "main", CONFIG, {"source": source, "type": event_type})
     assert [each.metadata.name for each in matching] == want
 
 

@@ -30,5 +30,5 @@ def subject(prefix: str, source: str, event_type: str) -> str:
 
 def event_types(spec: SubscriptionSpec) -> tuple[EventType, ...]:
     """Return the types of a Subscription as they appear in subjects."""
-    exact = spec.type_matching is TypeMatching.EXACT
-    return tuple(EventType(written, written if exact else clean_type(written)) for written in spec.types)
+    standard = spec.type_matching is TypeMatching.STANDARD
+    return tuple(EventType(written, clean_type(written) if standard else written) for written in spec.types)

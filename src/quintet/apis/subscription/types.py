@@ -5,11 +5,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from quintet.apis.markers import ATOMIC, DEFAULTED, Rule
-from quintet.apis.meta import Object, Resource, Struct
+from quintet.apis.markers import ATOMIC, DEFAULTED, FREE_FORM, Rule
+from quintet.apis.meta import JsonObject, Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource
 from quintet.apis.subscription.dead_letters import DeadLetterStatus
 from quintet.apis.subscription.delivery import DeliveryPolicy
+from quintet.apis.subscription.filters import MOST_FILTERS
 from quintet.apis.wellknown import Conditions
 
 SUBSCRIPTIONS = Resource("eventing.kyma-project.io", "v1alpha2", "Subscription", "subscriptions")
@@ -32,6 +33,7 @@ class TypeMatching(StrEnum):
 
     STANDARD = "standard"
     EXACT = "exact"
+    WILDCARD = "wildcard"
 
 
 class SubscriptionConfig(Struct, frozen=True):
@@ -68,7 +70,9 @@ class SubscriptionSpec(Struct, frozen=True):
         TypeMatching,
         Meta(
             description="standard removes characters that are not allowed in a NATS subject from the types, "
-            "as publishers do. exact uses the types unchanged; they must not contain such characters."
+            "as publishers do. exact uses the types unchanged; they must not contain such characters. "
+            "wildcard is the same, but a segment may be *, which stands for any one segment, and the last "
+            "one >, which stands for one or more."
         ),
         DEFAULTED,
     ] = TypeMatching.STANDARD
@@ -78,6 +82,16 @@ class SubscriptionSpec(Struct, frozen=True):
     delivery: Annotated[
         DeliveryPolicy, Meta(description="How events are delivered. Defaults to the settings of the backend.")
     ] = DeliveryPolicy()
+    filters: Annotated[
+        tuple[Annotated[JsonObject, FREE_FORM], ...],
+        ATOMIC,
+        Meta(
+            description="Which of these events are delivered: those that fit all filters. Each is an object "
+            "with one dialect of the CloudEvents Subscriptions API: exact, prefix or suffix with attributes "
+            "and their values, all or any with a list of filters, or not with a filter.",
+            max_length=MOST_FILTERS,
+        ),
+    ] = ()
     paused: Annotated[
         bool,
         Meta(

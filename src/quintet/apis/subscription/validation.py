@@ -4,13 +4,16 @@ The controller validates again, because an object may have bypassed the webhooks
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from quintet.apis.fields import SPEC, FieldError, FieldErrors, ValidationResult
+from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath, ValidationResult
 from quintet.apis.meta import JsonObject
+from quintet.apis.subscription import wildcards
 from quintet.apis.subscription.cleaning import NOT_IN_TYPES, clean_source, clean_type
 from quintet.apis.subscription.delivery import check_delivery
+from quintet.apis.subscription.filters import check_filters
 from quintet.apis.subscription.types import FINALIZER, IN_FLIGHT_RULE, MOST_IN_FLIGHT, TypeMatching
 
 SUFFIX: Final = "svc.cluster.local"
@@ -46,11 +49,11 @@ def spec_errors(spec: JsonObject, namespace: str) -> list[FieldError]:
     """Return the errors of a spec in a namespace; no events are delivered while there are any."""
     errors = FieldErrors()
     _check_source(errors, spec.get("source"))
-    exact = spec.get("typeMatching") == TypeMatching.EXACT
-    _check_types(errors, spec.get("types"), exact=exact)
+    _check_types(errors, spec.get("types"), spec.get("typeMatching"))
     matching = spec.get("typeMatching", TypeMatching.STANDARD)
     if matching not in tuple(TypeMatching):
         errors.not_supported(SPEC.child("typeMatching"), str(matching), tuple(TypeMatching))
+    check_filters(errors, SPEC.child("filters"), spec.get("filters"))
     _check_config(errors, spec.get("config"))
     check_delivery(errors, SPEC.child("delivery"), spec.get("delivery"))
     _check_sink(errors, spec.get("sink"), namespace)
@@ -67,7 +70,7 @@ def _check_source(errors: FieldErrors, source: Any) -> None:
         errors.invalid(path, source, "contains only characters that are not allowed in a NATS subject")
 
 
-def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
+def _check_types(errors: FieldErrors, types: Any, matching: Any) -> None:
     path = SPEC.child("types")
     if types is not None and not isinstance(types, list | tuple):
         errors.type_invalid(path, types, "list")
@@ -81,8 +84,11 @@ def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
         if not isinstance(written, str):
             errors.type_invalid(where, written, "string")
             continue
-        if problem := _type_problem(written, exact=exact):
+        if problem := _type_problem(written, matching):
             errors.invalid(where, written, problem)
+        elif matching == TypeMatching.WILDCARD:
+            _check_overlap(errors, where, written, types[:index])
+            continue
         other = seen.setdefault(clean_type(written), written)
         if written in types[:index]:
             errors.invalid(where, written, DUPLICATE_TYPES)
@@ -90,12 +96,25 @@ def _check_types(errors: FieldErrors, types: Any, *, exact: bool) -> None:
             errors.invalid(where, written, f"{DUPLICATE_TYPES}: it matches the same events as '{other}'")
 
 
-def _type_problem(written: str, *, exact: bool) -> str:
+def _check_overlap(errors: FieldErrors, path: FieldPath, pattern: str, others: Sequence[Any]) -> None:
+    for other in others:
+        if pattern == other:
+            errors.invalid(path, pattern, DUPLICATE_TYPES)
+        elif isinstance(other, str) and wildcards.overlap(pattern, other):
+            errors.invalid(path, pattern, f"must not match events that '{other}' matches too")
+
+
+def _type_problem(written: str, matching: Any) -> str:
     if not written:
         return ZERO_LENGTH
+    exact, wildcard = matching == TypeMatching.EXACT, matching == TypeMatching.WILDCARD
     if exact and any(character in written for character in NOT_IN_TYPES):
         return "must not contain a space or one of > * / \\ while typeMatching is exact"
-    segments = clean_type(written).split(".")
+    if wildcard and any(character in written for character in " /\\"):
+        return "must not contain a space or one of / \\ while typeMatching is wildcard"
+    if wildcard and (problem := wildcards.pattern_problem(written)):
+        return problem
+    segments = (written if wildcard else clean_type(written)).split(".")
     if len(segments) < FEWEST_SEGMENTS:
         return TOO_FEW_SEGMENTS
     return "must not have empty segments" if "" in segments else ""

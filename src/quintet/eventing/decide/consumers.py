@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from quintet.apis.eventingbackend import Effective, EventingBackend, SubjectPrefixes
 from quintet.apis.subscription import Subscription
+from quintet.apis.subscription.wildcards import cover
 from quintet.eventing.decide import naming
 from quintet.eventing.decide.choice import choose_backend
 from quintet.nats.config import SECOND, ConsumerConfig, ConsumerInfo
@@ -60,13 +61,12 @@ def desired_consumer(
         # The dispatcher limits the attempts: the server would silently drop an event after the last one.
         max_deliver=-1,
         max_ack_pending=max_in_flight(subscription, config.integer("maxInFlightMessages")),
-        filter_subjects=tuple(
-            dict.fromkeys(
-                subject
-                for prefixes in (config.subject_prefixes, *former)
-                for subject in naming.subscription_subjects(
-                    subscription, prefixes.stream_subject_prefix, prefixes.event_type_prefix
-                )
+        # JetStream rejects overlapping subjects; dispatchers drop what no type matches.
+        filter_subjects=cover(
+            subject
+            for prefixes in (config.subject_prefixes, *former)
+            for subject in naming.subscription_subjects(
+                subscription, prefixes.stream_subject_prefix, prefixes.event_type_prefix
             )
         ),
         metadata={naming.BACKEND: backend.metadata.uid, naming.SUBSCRIPTION: str(subscription.key)},

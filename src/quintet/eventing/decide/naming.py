@@ -4,10 +4,12 @@ The publisher, the dispatcher and the controller must agree on them, so they are
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from quintet.apis.meta import ObjectMeta
-from quintet.apis.subscription import Subscription, clean_type, event_types, subject
+from quintet.apis.subscription import Subscription, clean_source, clean_type, event_types, subject
+from quintet.apis.subscription.wildcards import fits
 
 CONSUMER_LENGTH: Final = 32
 RETRY_CONSUMER: Final = "retries"
@@ -28,12 +30,23 @@ def event_subject(prefix: str, event_type_prefix: str, source: str, event_type: 
 
 
 def subscription_subjects(subscription: Subscription, prefix: str, event_type_prefix: str) -> dict[str, str]:
-    """Return the subjects of a valid Subscription, each with its cleaned event type."""
-    source = subscription.spec.source
+    """Return the subjects of a valid Subscription, each with its cleaned type; both may have wildcards."""
+    source = clean_source(subscription.spec.source)
+    complete = f"{event_type_prefix}."
     return {
-        event_subject(prefix, event_type_prefix, source, found.clean_type): found.clean_type
-        for found in event_types(subscription.spec)
+        f"{prefix}.{each.clean_type}"
+        if event_type_prefix and each.clean_type.startswith(complete)
+        else f"{prefix}.{source}.{each.clean_type}": each.clean_type
+        for each in event_types(subscription.spec)
     }
+
+
+def find_type(types: Mapping[str, str], subject: str) -> str | None:
+    """Return the type of a subject among those of a Subscription; None if it has another subject."""
+    found = types.get(subject)
+    if found is not None:
+        return found
+    return next((each for pattern, each in types.items() if fits(pattern, subject)), None)
 
 
 def retry_subject(stream: str, consumer: str) -> str:

@@ -1,11 +1,13 @@
 """Test events: who gets them, and the Kubernetes Events that report their delivery. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from quintet.apis.eventingbackend import Effective
 from quintet.apis.subscription import Subscription, clean_type
+from quintet.apis.subscription.filters import matches
+from quintet.apis.subscription.wildcards import fits
 from quintet.eventing.decide import naming
 
 DELIVERED: Final = "TestEventDelivered"
@@ -34,15 +36,23 @@ def parse_note(note: str) -> DeliveryReport | None:
 
 
 def matching_subscriptions(
-    subscriptions: Iterable[Subscription], backend: str, config: Effective, source: str, event_type: str
+    subscriptions: Iterable[Subscription], backend: str, config: Effective, attributes: Mapping[str, str]
 ) -> list[Subscription]:
-    """Return the Subscriptions of a backend that get events of a source and type."""
+    """Return the Subscriptions of a backend that get an event with these attributes."""
     prefixes = config.subject_prefixes
     prefix, type_prefix = prefixes.stream_subject_prefix, prefixes.event_type_prefix
+    source, event_type = attributes["source"], attributes["type"]
     subject = naming.event_subject(prefix, type_prefix, source, event_type)
-    return [
-        each
-        for each in subscriptions
-        if each.status.backend.name == backend
-        and naming.subscription_subjects(each, prefix, type_prefix).get(subject) == clean_type(event_type)
-    ]
+    # Sinks and filters see the type without the prefix of the backend.
+    seen = {**attributes, "type": event_type.removeprefix(f"{type_prefix}."), "originaltype": event_type}
+
+    def is_receiver(subscription: Subscription) -> bool:
+        subjects = naming.subscription_subjects(subscription, prefix, type_prefix)
+        wanted = naming.find_type(subjects, subject)
+        return (
+            wanted is not None
+            and fits(wanted, clean_type(event_type))
+            and matches(subscription.spec.filters, seen)
+        )
+
+    return [each for each in subscriptions if each.status.backend.name == backend and is_receiver(each)]

@@ -11,8 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from quintet.apis.subscription import Subscription
+from quintet.apis.subscription import Subscription, TypeMatching
+from quintet.apis.subscription.filters import matches
 from quintet.clock import Clock, Timer
+from quintet.eventing.decide import naming
 from quintet.eventing.dispatcher.dead_letters import DeadLetters
 from quintet.eventing.dispatcher.decide.outgoing_event import InvalidEvent, OutgoingEvent, build_outgoing
 from quintet.eventing.dispatcher.decide.retry_policy import (
@@ -140,9 +142,8 @@ class SubscriptionDelivery:
         except InvalidEvent as error:
             await self._store_dead_letter(received, DeliveryResult(0, f"not a valid CloudEvent: {error}"))
             return
-        wanted = self._types.get(message.subject)
-        if wanted is not None and event.has_other_type(wanted):
-            log.debug("Event has another type", extra=self._log_fields() | {"subject": message.subject})
+        if self._is_filtered(event, message.subject):
+            self.metrics.filtered.inc()
             _send(received.delivery.ack)
             return
         if self._unconfirmed.get(received.sequence) == event.identity:
@@ -160,6 +161,20 @@ class SubscriptionDelivery:
                 await self._retry(received, decision.delay)
             case NextStep.DEAD_LETTER:
                 await self._store_dead_letter(received, result)
+
+    def _is_filtered(self, event: OutgoingEvent, subject: str) -> bool:
+        """Return whether an event has another type than the subject says, or does not fit the filters.
+
+        The subjects of a consumer may cover more than those of its types, if these have wildcards.
+        """
+        filters = self._subscription.spec.filters
+        if filters and not matches(filters, event.attributes):
+            return True
+        wanted = naming.find_type(self._types, subject)
+        if wanted is not None:
+            return event.has_other_type(wanted)
+        has_wildcards = self._subscription.spec.type_matching is TypeMatching.WILDCARD
+        return has_wildcards and all(map(event.has_other_type, self._types.values()))
 
     async def _retry(self, event: InFlight, delay: float) -> None:
         """Let an event wait for its next attempt.
@@ -191,7 +206,7 @@ class SubscriptionDelivery:
             raise
         finally:
             progress.stop()
-        event_type = self._types.get(received.subject, "")
+        event_type = naming.find_type(self._types, received.subject) or ""
         self.metrics.count_attempt(event_type, result, self._clock.monotonic() - started)
         if not result.is_accepted:
             log.info(

@@ -33,6 +33,9 @@ dropped = Counter(
     "Events dropped after the last attempt because dead letters are not kept",
     _LABELS,
 )
+filtered = Counter(
+    "eventing_ec_filtered", "Events that were not delivered because they do not fit the Subscription", _LABELS
+)
 redelivered = Counter(
     "eventing_ec_redelivered",
     "Redelivered events that the sink had already accepted; they are not sent again",
@@ -51,6 +54,7 @@ class DeliveryMetrics:
         self._seconds = dispatch_seconds.labels(*key)
         self.dead_letters = dead_letters.labels(*key)
         self.dropped = dropped.labels(*key)
+        self.filtered = filtered.labels(*key)
         self.redelivered = redelivered.labels(*key)
         self.in_flight = in_flight.labels(*key)
 
@@ -72,5 +76,5 @@ class DeliveryMetrics:
     def close(self) -> None:
         """Remove all metrics of the Subscription."""
         self.keep_only(())
-        for family in (dispatch_seconds, dead_letters, dropped, redelivered, in_flight):
+        for family in (dispatch_seconds, dead_letters, dropped, filtered, redelivered, in_flight):
             family.remove(*self._key)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 @click.option("--type", "event_type", required=True, help="The type of the event, such as order.created.v1.")
 @click.option("--source", required=True, help="The source of the event.")
 @click.option("--data", default="{}", show_default=True, metavar="JSON", help="The data of the event.")
+@click.option(
+    "--attribute",
+    "attributes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A further attribute; may be given several times.",
+)
 @click.option("--id", "event_id", default="", help="The id of the event; default: a random one.")
 @click.option("--timeout", default=30.0, show_default=True, help="Seconds to wait for the delivery.")
 @click.option("--dry-run", is_flag=True, help="Show which Subscriptions get the event; publish nothing.")
@@ -29,6 +36,7 @@ def publish(
     event_type: str,
     source: str,
     data: str,
+    attributes: tuple[str, ...],
     event_id: str,
     timeout: float,
     dry_run: bool,
@@ -48,7 +56,10 @@ def publish(
         parsed = msgspec.json.decode(data)
     except DECODE_ERRORS as error:
         raise click.UsageError(f"--data is not JSON: {error}") from error
-    event = SampleEvent(event_id or f"test-{secrets.token_hex(6)}", source, event_type, parsed)
+    pairs = [each.partition("=")[::2] for each in attributes]
+    if any(not name or not value for name, value in pairs):
+        raise click.UsageError("--attribute must be NAME=VALUE")
+    event = SampleEvent(event_id or f"test-{secrets.token_hex(6)}", source, event_type, parsed, tuple(pairs))
     if any(each.isspace() for each in event.id):
         raise click.UsageError("--id must not contain spaces")
     options.run(_publish(target, backend, event, timeout, dry_run))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from quintet.apis.subscription import clean_type
+from quintet.apis.subscription.wildcards import fits
 from quintet.eventing.decide.cloudevents import CloudEvent, NotACloudEventError, parse_events
 from quintet.eventing.decide.headers import (
     B3_PREFIX,
@@ -49,20 +50,39 @@ class OutgoingEvent(NamedTuple):
         return self.headers[SOURCE], self.headers[ID]
 
     @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes of the CloudEvent by name."""
+        found = {
+            name.removeprefix(PREFIX): _decode(value)
+            for name, value in self.headers.items()
+            if name.startswith(PREFIX)
+        }
+        if CONTENT_TYPE in self.headers:
+            found["datacontenttype"] = self.headers[CONTENT_TYPE]
+        return found
+
+    @property
     def is_test(self) -> bool:
         """Whether the publisher asks for a report of the delivery."""
         return self.headers.get(TEST) == "true"
 
     def has_other_type(self, clean: str) -> bool:
-        """Return whether the publisher proxy stored this event, with a type other than a cleaned one.
+        """Return whether the publisher proxy stored this event, with a type that does not fit a cleaned one.
 
         Then it shares only its subject with a Subscription: `<source>.<type>` may equal a complete type.
         """
         published = self.headers.get(ORIGINAL_TYPE, "")
         try:
-            return bool(published) and clean_type(decode_value(published)) != clean_type(clean)
+            return bool(published) and not fits(clean, clean_type(decode_value(published)))
         except BadValueError:
             return False
+
+
+def _decode(value: str) -> str:
+    try:
+        return decode_value(value)
+    except BadValueError:
+        return value
 
 
 def build_outgoing(
