@@ -27,6 +27,7 @@ from kit.kinds.statefulclusters import (
 )
 from quintet.apis.meta import JsonObject, Object, ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS, ClaimState
+from quintet.controllers.statefulcluster.decide import desired
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
 from quintet.kube.client import JSON, Client
 
@@ -209,6 +210,25 @@ async def test_reverted_template_reuses_previous_revision(web, clusters, namespa
     after = await wait_until_settled(clusters, web)
     assert after.status.update_revision == first
     assert len(await list_revisions(clusters, namespace)) == 2
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+async def test_template_with_escaped_characters_can_be_reverted(
+    cluster_operator, simulated_node, clusters, namespace, monkeypatch, escaped
+):
+    """The API server compares revisions as bytes: one that it would escape itself cannot be patched."""
+    if not escaped:
+        monkeypatch.setattr(desired, "escape", lambda data: data)
+    template = with_image("web:1")
+    template["spec"]["containers"][0]["args"] = ["a < b && c > d \u2028"]
+    key = await create(clusters, namespace, replicas=1, template=template)
+    first = (await wait_until_settled(clusters, key)).status.update_revision
+    await update_spec(clusters, key, template=with_image("web:2"))
+    await wait_until_settled(clusters, key)
+    await update_spec(clusters, key, template=template)
+    assert (await wait_until_settled(clusters, key)).status.update_revision == first
+    found = {each["metadata"]["name"]: each["revision"] for each in await list_revisions(clusters, namespace)}
+    assert max(found, key=found.__getitem__) == first
 
 
 async def test_revisions_beyond_history_limit_are_deleted(web, clusters, namespace):

@@ -127,6 +127,15 @@ class TestRevisions:
         forgotten = revisions.to_forget(known, pods, ("web-5",), 1)
         assert [revision.name for revision in forgotten] == ["web-2", "web-3"]
 
+    def test_negative_limit_keeps_all_revisions(self):
+        assert revisions.to_forget([a_revision("web-1", 1), a_revision("web-2", 2)], (), (), -1) == []
+
+    def test_revision_is_stored_with_the_escapes_of_the_api_server(self):
+        template = {"spec": {"containers": [{"name": "a", "args": ["<&> \u2028 ü"]}]}}
+        data = bytes(desired.escape(template))
+        assert b'"\\u003c\\u0026\\u003e \\u2028 ' in data
+        assert msgspec.json.decode(data) == template
+
     def test_revisions_in_use_are_kept_whatever_the_limit(self):
         known = [a_revision("web-1", 1), a_revision("web-2", 2)]
         pods = [Pod(ObjectKey("shop", "web-x"), revision="web-1")]

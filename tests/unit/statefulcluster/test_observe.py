@@ -191,14 +191,14 @@ def test_claims_that_replicas_use_or_the_status_lists_are_missing_if_the_cache_l
         (1, 5, 1),
         (3, 5, 3),
         ("20%", 5, 1),
-        ("50%", 5, 3),
+        ("50%", 5, 2),
         ("1%", 5, 1),
         ("100%", 4, 4),
         (0, 5, 1),
         ("junk", 5, 1),
     ],
 )
-def test_max_unavailable_is_resolved_rounded_up_and_at_least_one(amount, replicas, want):
+def test_max_unavailable_is_resolved_rounded_down_and_at_least_one(amount, replicas, want):
     assert resolve_amount(amount, replicas) == want
 
 

@@ -216,6 +216,12 @@ ROWS = {
         Act.WAIT, "c", "ClaimsMounted"),
     "more replicas than claims with data: new ones": (
         seen(A, free=("c",), held={"c": "backup"}), Act.CREATE, "", "TooFew"),
+    "a stuck pod without claims: its replacement does not wait for it": (
+        seen(A, B, leaving("c", -61.0, group="")), Act.CREATE, "", "TooFew"),
+    "a stuck pod without claims, and all replicas: it is reported": (
+        seen(A, B, C, leaving("d", -61.0, group="")), Act.WAIT, "web-d", "PodStuck"),
+    "a stuck pod with claims: they are waited for": (
+        seen(A, B, leaving("c", -61.0)), Act.WAIT, "web-c", "PodStuck"),
     "a foreign pod is not counted": (seen(A, B, foreign=(C,)), Act.CREATE, "", "TooFew"),
     "a pod of the cluster before is waited for": (seen(A, B, before=(C,)), Act.WAIT, "web-c", "Leaving"),
     "a pod of the cluster before that stays": (
@@ -273,7 +279,7 @@ def test_checks_are_in_the_documented_order():
     assert [check.__name__ for check in CHECKS] == [
         "adopt_orphan", "restore_labels", "set_claim_owner", "expand_claim", "delete_retired_claim", "scale_down",
         "use_claims_again", "repair_claims", "give_up_claims", "return_to_data", "replace_superseded", "replace_unhealthy", "update_outdated", "create_drawn", "wait_for_leaving", "wait_for_pending", "wait_for_starting", "scale_up",
-        "wait_for_unhealthy",
+        "wait_for_unhealthy", "wait_for_stuck",
     ]  # fmt: skip
 
 

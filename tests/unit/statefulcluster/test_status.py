@@ -89,6 +89,11 @@ def test_replica_name_is_listed_once_during_an_update():
     )
 
 
+def test_first_revision_is_current_only_after_one_of_its_pods_was_ready():
+    assert said(seen(pending("a"), not_ready("b", 5, accepted_at=NOW - 5))).current_revision == ""
+    assert said(seen(A, pending("b"))).current_revision == NEW
+
+
 def test_current_revision_is_kept_until_the_update_completes():
     old = a_pod("a", revision=OLD)
     during = said(seen(old, B, C, current_revision=OLD))

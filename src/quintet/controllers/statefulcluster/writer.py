@@ -20,7 +20,7 @@ from quintet.controllers.statefulcluster.decide import desired, views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS, REVISIONS
 from quintet.controllers.statefulcluster.decide.observed import BOUND, Claim, Pod, Revision
 from quintet.kube.client import Client
-from quintet.kube.errors import AlreadyExists, NotFound
+from quintet.kube.errors import AlreadyExists, Invalid, NotFound
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.cache import Store
 from quintet.runtime.ownwrites import OwnWrites
@@ -78,6 +78,7 @@ class ReplicaWriter:
     async def make_revision(self, cluster: StatefulCluster, name: str, number: int) -> Revision | None:
         """Store the template as a revision; return None if another template has that name."""
         body = desired.revision(cluster, name, number)
+        body["data"] = desired.escape(body["data"])
         key = ObjectKey(cluster.metadata.namespace, name)
         view, _ = await self._create(cluster, REVISIONS, key, body, views.RevisionView)
         found = views.revision(view)
@@ -88,9 +89,16 @@ class ReplicaWriter:
         return found if found.owner_uid in ("", cluster.metadata.uid) else None
 
     async def renumber(self, cluster: StatefulCluster, revision: Revision, number: int) -> None:
-        """Make an old revision the newest, after the spec was changed back to it."""
+        """Make an old revision the newest, after the spec was changed back to it.
+
+        One that somebody stored without the escapes of the API server cannot be changed: it is deleted, and
+        stored again under its name.
+        """
         body = {"metadata": {"uid": revision.uid}, "revision": number}
-        await self._patch(cluster, REVISIONS, revision.key, body)
+        try:
+            await self._patch(cluster, REVISIONS, revision.key, body)
+        except Invalid:
+            await self.delete(REVISIONS, revision)
 
     async def template_of(self, cluster: StatefulCluster, revision: str) -> JsonObject:
         """Return the pod template of a revision."""

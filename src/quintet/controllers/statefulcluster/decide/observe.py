@@ -1,6 +1,5 @@
 """Build the observed state of a StatefulCluster from the objects of its namespace."""
 
-import math
 from collections.abc import Iterable
 
 import msgspec
@@ -143,11 +142,11 @@ def desired_state(cluster: StatefulCluster) -> DesiredState:
 
 
 def resolve_amount(amount: int | str, replicas: int) -> int:
-    """Resolve a number or a percentage of the replicas; rounded up, at least 1."""
+    """Resolve a number or a percentage of the replicas; rounded down as in a StatefulSet, at least 1."""
     if isinstance(amount, int):
         return max(1, amount)
     percent = amount.removesuffix("%")
-    return max(1, math.ceil(int(percent) * replicas / 100)) if percent.isdecimal() else 1
+    return max(1, int(percent) * replicas // 100) if percent.isdecimal() else 1
 
 
 def selects(cluster: StatefulCluster, pod: Pod) -> bool:

@@ -219,9 +219,16 @@ def create_drawn(observed: Observed) -> Action | None:
 
 def wait_for_leaving(observed: Observed) -> Action | None:
     """Wait for a terminating pod, which still holds its name and claims."""
-    if not observed.leaving or progress.may_create_now(observed):
+    awaited = progress.awaited_leaving(observed)
+    if not awaited or progress.may_create_now(observed):
         return None
-    return _until_gone(observed, min(observed.leaving, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
+    return _until_gone(observed, min(awaited, key=lambda pod: (pod.leaves_by or 0.0, pod.name)))
+
+
+def wait_for_stuck(observed: Observed) -> Action | None:
+    """Report a pod without claims that does not end. Nothing else waits for it."""
+    stuck = (pod for pod in observed.leaving if progress.is_stuck(observed, pod))
+    return next((_until_gone(observed, pod) for pod in stuck), None)
 
 
 def _until_gone(observed: Observed, pod: Pod) -> Action:
@@ -350,6 +357,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     wait_for_starting,
     scale_up,
     wait_for_unhealthy,
+    wait_for_stuck,
 )
 
 

@@ -14,15 +14,25 @@ def count_replicas(observed: Observed) -> int:
     return len(observed.active) + len(observed.open_draws)
 
 
+def is_stuck(observed: Observed, pod: Pod) -> bool:
+    """Return whether a terminating pod should have ended long ago."""
+    return pod.leaves_by is not None and observed.now >= pod.leaves_by + OVERDUE
+
+
+def awaited_leaving(observed: Observed) -> list[Pod]:
+    """Return the terminating pods that new replicas wait for. A stuck one without claims holds nothing."""
+    return [pod for pod in observed.leaving if pod.group or not is_stuck(observed, pod)]
+
+
 def count_replaceable_leaving(observed: Observed) -> int:
     """Count terminating pods whose claims the next replica should adopt."""
     drawn_names = {draw.replica for draw in observed.open_draws}
-    return sum(pod.name not in drawn_names for pod in observed.leaving)
+    return sum(pod.name not in drawn_names for pod in awaited_leaving(observed))
 
 
 def waits_for_leaving(observed: Observed) -> bool:
     """Return whether a terminating pod holds up the next change. A stuck one does not."""
-    going = any(observed.now < (pod.leaves_by or 0.0) + OVERDUE for pod in observed.leaving)
+    going = any(not is_stuck(observed, pod) for pod in observed.leaving)
     return going and not observed.spec.parallel
 
 
@@ -65,7 +75,7 @@ def has_room_to_create(observed: Observed) -> bool:
 
     An unhealthy pod does not hold up the others: it may stay as it is for ever.
     """
-    return len(starting_pods(observed)) + len(observed.leaving) < observed.spec.max_unavailable
+    return len(starting_pods(observed)) + len(awaited_leaving(observed)) < observed.spec.max_unavailable
 
 
 def seconds_until(observed: Observed, due: float | None) -> float | None:

@@ -40,7 +40,9 @@ def current(cluster: StatefulCluster, known: Iterable[Revision], update: str) ->
 def to_forget(
     known: Iterable[Revision], pods: Iterable[Pod], kept: tuple[str, ...], limit: int
 ) -> list[Revision]:
-    """Return the unused revisions beyond the history limit, oldest first."""
+    """Return the unused revisions beyond the history limit, oldest first; a negative limit keeps all."""
+    if limit < 0:
+        return []
     used = {*kept, *(pod.revision for pod in pods)}
     unused = sorted(
         (revision for revision in known if revision.name not in used), key=lambda each: each.number

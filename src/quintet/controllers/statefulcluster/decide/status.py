@@ -45,7 +45,7 @@ def status_of(
     updated = [pod for pod in active if pod.revision == observed.update_revision]
     ready = [pod for pod in active if pod.ready]
     settled = len(updated) == len(ready) == len(active) == desired
-    current = observed.update_revision if settled else observed.current_revision
+    current = observed.update_revision if settled else _current_revision(cluster, observed)
     names = [*dict.fromkeys((*observed.names(), *(draw.replica for draw in records.draws)))]
     claims = ledger(cluster, observed, records)
     return StatefulClusterStatus(
@@ -70,6 +70,15 @@ def status_of(
         setbacks=records.setbacks,
         conditions=_conditions(cluster, observed, action, notes.failure),
     )
+
+
+def _current_revision(cluster: StatefulCluster, observed: Observed) -> str:
+    """Return the revision that a partition keeps; none before the first pod was ready with it.
+
+    Otherwise a first template that never worked could not be corrected.
+    """
+    proven = any(pod.has_been_ready for pod in observed.active if pod.revision == observed.current_revision)
+    return observed.current_revision if cluster.status.current_revision or proven else ""
 
 
 def plan_entries(observed: Observed, action: Action) -> tuple[PlannedAction, ...]:
