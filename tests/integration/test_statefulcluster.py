@@ -343,6 +343,36 @@ async def test_when_scaled_delete_removes_claims_of_removed_replicas(
     await eventually(assert_unregistered)
 
 
+async def test_claims_of_removed_replicas_are_kept_for_a_time_and_can_be_taken_back(
+    cluster_operator, simulated_node, clusters, namespace
+):
+    policy, kept = {"whenScaled": "Delete", "whenDeleted": "Retain"}, {"whenScaled": {"after": "1h"}}
+    key = await create(
+        clusters, namespace, replicas=2, persistentVolumeClaimRetentionPolicy=policy, cluster=kept
+    )
+    await wait_until_settled(clusters, key)
+    before = names(await list_claims(clusters, namespace))
+
+    async def assert_announced() -> None:
+        steps = [line.next_step for line in (await get(clusters, key)).status.claims]
+        assert sum(step.startswith("deleted at ") for step in steps) == 1, steps
+
+    async def assert_gone() -> None:
+        assert len(await list_claims(clusters, namespace)) == 1
+
+    await update_spec(clusters, key, replicas=1)
+    await eventually(assert_announced)
+    await update_spec(clusters, key, replicas=2)
+    await wait_until_settled(clusters, key)
+    found = await list_pods(clusters, namespace)
+    assert sorted(claim for pod in found for claim in claims_of(pod)) == before
+    await update_spec(clusters, key, replicas=1)
+    await eventually(assert_announced)
+    assert names(await list_claims(clusters, namespace)) == before
+    with cluster_operator.clock.running_fast(speed=600.0):
+        await eventually(assert_gone, within=60.0)
+
+
 @pytest.mark.parametrize(("policy", "want"), [("Retain", 2), ("Delete", 0)])
 async def test_when_deleted_policy_keeps_or_deletes_claims(
     policy, want, cluster_operator, simulated_node, clusters, namespace

@@ -124,6 +124,12 @@ def test_time_of_release_is_kept_in_every_state(state):
     assert observed.freed == {"z": NOW - 900}
 
 
+def test_retired_claims_that_the_status_does_not_list_are_not_released_long_ago():
+    cluster = a_web(StatefulClusterStatus(retiring=("z",)))
+    known = (a_claim("y", cluster="web"), a_claim("z", cluster="web"))
+    assert look(cluster=cluster, known=known).freed == {"y": known[0].created, "z": NOW}
+
+
 LINE = Claim("data-web-z", ClaimState.IN_USE, group="z", content=EMPTY)
 RELEASED = msgspec.structs.replace(LINE, state=ClaimState.FREE, released=format_time(NOW - 9))
 CONTENTS = {

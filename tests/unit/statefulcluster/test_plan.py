@@ -243,6 +243,16 @@ ROWS = {
     "scaled up again before the claims went: they are taken": (
         seen(A, replicas=2, free=("z",), retiring=("z",), want={"delete_when_scaled": True}),
         Act.CREATE, "z", "TooFew"),
+    "scaled down with Delete and a time to keep: the claims stay until then": (
+        seen(A, replicas=1, free=("z",), retiring=("z",), freed={"z": NOW - 59},
+             want={"delete_when_scaled": True, "keep_when_scaled": 60.0}), Act.NOTHING, "", "AsWanted"),
+    "scaled down with Delete, and the time to keep is over: the claims go": (
+        seen(A, replicas=1, free=("z",), retiring=("z",), freed={"z": NOW - 60},
+             want={"delete_when_scaled": True, "keep_when_scaled": 60.0}),
+        Act.DELETE_CLAIM, "data-web-z", "ScaledDown"),
+    "scaled up in the time to keep: the claims are taken": (
+        seen(A, replicas=2, free=("z",), retiring=("z",), freed={"z": NOW - 60},
+             want={"delete_when_scaled": True, "keep_when_scaled": 60.0}), Act.CREATE, "z", "TooFew"),
     "policy changed to Retain in time: the claims stay": (
         seen(A, replicas=1, free=("z",), retiring=("z",)), Act.NOTHING, "", "AsWanted"),
     "Delete never takes groups that were free before": (

@@ -187,6 +187,17 @@ def test_claim_entry_reports_retired_claims():
     assert lines["data-web-z"].next_step == "deleted next, because whenScaled is Delete"
 
 
+def test_claim_entry_says_when_claims_are_deleted_and_how_to_keep_them():
+    want = {"delete_when_scaled": True, "keep_when_scaled": 60.0}
+    observed = seen(A, replicas=1, free=("z",), retiring=("z",), freed={"z": NOW - 20}, want=want)
+    (line,) = [line for line in said(observed).claims if line.group == "z"]
+    assert line.next_step == (
+        f"deleted at {format_time(NOW + 40)}, because whenScaled is Delete; scale up to use it again, or set "
+        "whenScaled to Retain to keep it"
+    )
+    assert plan(observed).after == pytest.approx(40.1)
+
+
 def test_status_is_deterministic():
     observed = seen(A, B, not_ready("c", 99), setbacks=(Setback(NEW, 15, format_time(NOW)),))
     later = dataclasses.replace(observed, now=NOW + 60)

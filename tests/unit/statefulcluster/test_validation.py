@@ -83,6 +83,10 @@ REFUSED = {
         a_cluster(cluster={"dataLoss": {"after": "soon"}}),
         'spec.cluster.dataLoss.after: Invalid value: "soon": must be a duration of at least 1m, such as 10m or 1h30m',
     ),
+    "a time to keep claims that is none": (
+        a_cluster(cluster={"whenScaled": {"after": "a week"}}),
+        'spec.cluster.whenScaled.after: Invalid value: "a week": must be a duration, such as 12h or 7d',
+    ),
     "a consent that names no uids": (
         a_cluster(annotations={"enge.me/give-up-claims": "all"}),
         'metadata.annotations[enge.me/give-up-claims]: Invalid value: "all": must be uids of claims, separated by commas',

@@ -130,6 +130,21 @@ class DataLoss(Struct, frozen=True):
     ] = "51%"
 
 
+class ScaledDown(Struct, frozen=True):
+    """What happens to the claims of replicas that were removed by scaling down."""
+
+    after: Annotated[
+        str,
+        Meta(
+            description="How long they are kept before persistentVolumeClaimRetentionPolicy.whenScaled "
+            "Delete deletes them, such as 7d. Scaling up again uses them again.",
+            max_length=32,
+        ),
+        Keywords({"pattern": PATTERN}),
+        DEFAULTED,
+    ] = "0s"
+
+
 class Extensions(Struct, frozen=True):
     """Fields that a StatefulSet does not have."""
 
@@ -137,6 +152,10 @@ class Extensions(Struct, frozen=True):
         DataLoss,
         Meta(description="When a replica gives up the data on volumes that cannot be used."),
     ] = DataLoss()
+    when_scaled: Annotated[
+        ScaledDown,
+        Meta(description="What happens to the claims of replicas that were removed by scaling down."),
+    ] = ScaledDown()
     cas_config: Annotated[
         EmbeddedConfig | None,
         Meta(

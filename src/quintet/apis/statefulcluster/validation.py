@@ -53,6 +53,10 @@ def _check_spec(errors: FieldErrors, spec: JsonObject) -> None:
     _check_template(errors, spec)
     check_claims(errors, spec)
     _check_data_loss(errors, (spec.get("cluster") or {}).get("dataLoss") or {})
+    kept = ((spec.get("cluster") or {}).get("whenScaled") or {}).get("after", "0s")
+    if duration.parse_seconds(kept) is None:
+        where = SPEC.child("cluster", "whenScaled", "after")
+        errors.invalid(where, kept, "must be a duration, such as 12h or 7d")
     config = (spec.get("cluster") or {}).get("casConfig")
     if config is not None:
         template = _labels(spec)

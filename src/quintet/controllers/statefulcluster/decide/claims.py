@@ -123,12 +123,23 @@ def group_to_adopt(observed: Observed) -> str:
 
 
 def retired_claims(observed: Observed) -> list[Claim]:
-    """Return the claims to delete: their replica was scaled down and no pod uses them."""
+    """Return the claims to delete now or later: their replica was scaled down and no pod uses them."""
     if not observed.spec.delete_when_scaled:
         return []
     used = group_users(observed)
     names = set(observed.retiring) - set(used)
     return [claim for claim in observed.claims if claim.group in names and not claim.deleting]
+
+
+def deletion_time(observed: Observed, group: str) -> float:
+    """Return when the claims of a replica that was scaled down may be deleted."""
+    return observed.freed.get(group, observed.now) + observed.spec.keep_when_scaled
+
+
+def next_deletion_at(observed: Observed) -> float | None:
+    """Return when the next claims that are still kept are deleted."""
+    times = [deletion_time(observed, claim.group) for claim in retired_claims(observed)]
+    return min((due for due in times if due > observed.now), default=None)
 
 
 def undersized_claims(observed: Observed) -> list[Claim]:

@@ -56,7 +56,8 @@ def find_released(cluster: StatefulCluster, mine: Iterable[Claim], now: float) -
     for claim in mine:
         line = lines.get(claim.name)
         if line is None:
-            at = claim.created
+            # What the status has no room for is not known to have been released long ago.
+            at = now if claim.group in cluster.status.retiring else claim.created
         elif line.released:
             at = parse_time(line.released)
         else:
@@ -152,7 +153,11 @@ def _next_step(observed: Observed, records: Records, claim: Claim, state: ClaimS
                 return f"cannot grow to {sizes[claim.template]}: {refused[claim.name].message}"
             return f"grows to {sizes[claim.template]}"
     if claim.group in records.retiring:
-        return "deleted next, because whenScaled is Delete"
+        due = claims.deletion_time(observed, claim.group)
+        if due <= observed.now:
+            return "deleted next, because whenScaled is Delete"
+        undo = "scale up to use it again, or set whenScaled to Retain to keep it"
+        return f"deleted at {format_time(due)}, because whenScaled is Delete; {undo}"
     if not observed.spec.adopts_claims:
         return "kept and not reused, because enge.me/claim-adoption is Never; delete it if it is not needed"
     return "adopted by the next replica"

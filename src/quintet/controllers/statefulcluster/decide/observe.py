@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from quintet.apis.duration import parse_seconds
 from quintet.apis.labels import matches
 from quintet.apis.statefulcluster import (
     REPLICA_LABEL,
@@ -135,6 +136,7 @@ def desired_state(cluster: StatefulCluster) -> DesiredState:
         templates=desired.template_names(cluster),
         adopts_claims=cluster.adopts_claims,
         delete_when_scaled=retention.when_scaled is Retention.DELETE,
+        keep_when_scaled=parse_seconds(spec.cluster.when_scaled.after) or 0.0,
         delete_with_cluster=retention.when_deleted is Retention.DELETE,
         sizes=desired.wanted_sizes(cluster),
         data_loss=DataLossRule.of(spec.cluster.data_loss),

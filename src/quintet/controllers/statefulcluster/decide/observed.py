@@ -169,6 +169,8 @@ class DesiredState:
     """Names of the claim templates."""
     adopts_claims: bool = True
     delete_when_scaled: bool = False
+    keep_when_scaled: float = 0.0
+    """Seconds for which claims are kept before they are deleted because of a smaller number of replicas."""
     delete_with_cluster: bool = False
     sizes: dict[str, str] = field(default_factory=dict)
     """Storage request of each claim template."""

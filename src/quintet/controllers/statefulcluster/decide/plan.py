@@ -35,7 +35,8 @@ def plan(observed: Observed) -> Action:
     if skipped and action.act is Act.NOTHING:
         text = "an action was refused and is tried again: see the conditions"
         action = Action(act=Act.WAIT, reason="Refused", message=text, after=action.after)
-    times = [claims.next_expansion_at(observed), volumes.next_look_at(observed)]
+    times = [claims.next_expansion_at(observed), claims.next_deletion_at(observed)]
+    times.append(volumes.next_look_at(observed))
     times += [observed.postponed[concern] for concern in skipped]
     due = progress.seconds_until(observed, min((each for each in times if each is not None), default=None))
     if due is not None:
@@ -102,6 +103,8 @@ def delete_retired_claim(observed: Observed) -> Action | None:
     if progress.count_replicas(observed) < observed.spec.replicas:
         return None
     for claim in claims.retired_claims(observed):
+        if observed.now < claims.deletion_time(observed, claim.group):
+            continue
         message = f"claim {claim.name}: its replica was removed, and whenScaled is Delete"
         return Action(act=Act.DELETE_CLAIM, reason="ScaledDown", message=message, claim=claim)
     return None
