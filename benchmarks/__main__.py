@@ -105,6 +105,16 @@ async def micro(options: argparse.Namespace) -> None:
         parts.save(found)
 
 
+async def http(options: argparse.Namespace) -> None:
+    """Measure the CPU time of a request, beside aiohttp."""
+    from benchmarks.parts import http_clients as clients
+
+    found = await asyncio.to_thread(clients.measure)
+    report.keep_details("http", found)
+    say("\nCPU of a PATCH over TLS, best of three runs")
+    say(report.table(clients.HEADINGS, clients.rows(found)))
+
+
 async def scale(options: argparse.Namespace) -> None:
     """Measure start time and memory with growing numbers of objects."""
     from benchmarks.parts import scale as growth
@@ -148,12 +158,13 @@ PARTS: dict[str, Part] = {
     "latency": latency,
     "webhook": webhooks,
     "micro": micro,
+    "http": http,
     "scale": scale,
     "statefulcluster": statefulcluster,
     "publisher": publisher,
     "dispatcher": dispatcher,
 }
-LONG = {"statefulcluster", "publisher", "dispatcher"}
+LONG = {"http", "statefulcluster", "publisher", "dispatcher"}
 """Parts that `all` does not include; run them by name."""
 
 

@@ -103,3 +103,14 @@ def test_architecture_names_existing_functions_and_classes():
     classes = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", prose(ARCHITECTURE)))
     kinds = {"JsonServer", "StatefulCluster", "EventingBackend", "CASConfig", "InternalError", "ConfigMap"}
     assert sorted(classes - kinds - set(members())) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "package"), [("0012-http-client.md", "web"), ("0014-nats-client.md", "nats")]
+)
+def test_size_in_decision_record_is_that_of_the_package(page, package):
+    stated = re.search(r"about\s+([\d,]+)\s+lines", (ROOT / "docs/adr" / page).read_text())
+    assert stated
+    sources = (ROOT / "src/quintet" / package).glob("*.py")
+    lines = sum(len(path.read_text().splitlines()) for path in sources)
+    assert int(stated[1].replace(",", "")) == pytest.approx(lines, rel=0.1)

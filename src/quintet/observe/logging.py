@@ -4,16 +4,20 @@ All code logs with the standard library. Every line of a reconciliation has the 
 reconcile ID.
 """
 
+import asyncio
 import contextlib
 import contextvars
 import json
 import logging
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from quintet.apis.meta import ObjectKey
+
+T = TypeVar("T")
 
 _context: contextvars.ContextVar[dict[str, str]] = contextvars.ContextVar("log_context", default={})  # noqa: B039 - never mutated
 _level_before = logging.INFO
@@ -82,6 +86,13 @@ def toggle_debug() -> None:
         _level_before = root.level
         root.setLevel(logging.DEBUG)
     root.log(max(root.level, logging.INFO), "Log level changed: %s", logging.getLevelName(root.level).lower())
+
+
+async def run_with_level_signal(work: Awaitable[T]) -> T:
+    """Run the work; SIGUSR1, which ends a process by default, changes the log level to debug and back."""
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, toggle_debug)
+    return await work
 
 
 def set_up(style: str = "json", level: str = "info") -> None:

@@ -109,11 +109,4 @@ def run_process(work: Coroutine[Any, Any, None], log_format: str | None, log_lev
     logs.set_up(log_format or ("json" if config.in_pod() else "text"), log_level)
     # uvloop needs 10 % less CPU time and less memory for TLS and sockets (docs/adr/0012).
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, contextlib.suppress(Stopped):
-        runner.run(_run(work))
-
-
-async def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run the work; SIGUSR1 changes the log level to debug and back."""
-    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, logs.toggle_debug)
-    await work
+        runner.run(logs.run_with_level_signal(work))

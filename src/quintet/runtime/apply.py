@@ -12,6 +12,7 @@ from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource
 from quintet.clock import Clock
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound, Status
+from quintet.kube.rates import RepairBudget
 from quintet.runtime.cache import Store
 from quintet.runtime.clashes import find_clash
 from quintet.runtime.drift import ChangedField, describe_changes, find_changed_fields
@@ -38,31 +39,6 @@ class Contested(KubeError):
     def __init__(self, resource: Resource, key: ObjectKey, wait: float) -> None:
         super().__init__(f"{resource.kind} {key} is changed again and again by another writer")
         self.retry_after = wait
-
-
-class RepairBudget:
-    """Limits how often a child is repaired: a burst, then once a second.
-
-    Two writers that undo each other must not do so as fast as the API server allows.
-    """
-
-    def __init__(self, clock: Clock, *, burst: int = 30, per_second: float = 1.0) -> None:
-        self._clock = clock
-        self._burst = burst
-        self._rate = per_second
-        self._spent: dict[str, tuple[float, float]] = {}
-
-    def wait(self, uid: str) -> float:
-        """Return the seconds until the next repair of this child is allowed; 0 allows one now."""
-        now = self._clock.monotonic()
-        spent, since = self._spent.get(uid, (0.0, now))
-        spent = max(0.0, spent - (now - since) * self._rate)
-        if spent > self._burst - 1:
-            return (spent - self._burst + 1) / self._rate
-        self._spent[uid] = (spent + 1, now)
-        if len(self._spent) > 10_000:
-            self._spent.pop(next(iter(self._spent)))
-        return 0.0
 
 
 class Children:

@@ -2,8 +2,9 @@
 
 Keys are de-duplicated; a key keeps the highest priority and the earliest time with which it was added. Keys
 of the initial list wait behind live changes, so that a restart with many objects does not make a user wait,
-and a key keeps its priority when it is requeued after a failure or a delay. Failures back off per key. A
-paused queue accepts no keys.
+and a key keeps its priority when it is requeued after a failure or a delay. Failures back off per key, and
+all keys together are retried at most 50 times a second after a burst of 500: if everything fails at once, the
+API server gets no storm. A paused queue accepts no keys.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock, Timer
+from quintet.kube.rates import RetryLimit
 from quintet.observe import metrics
 
 LIVE = 0
@@ -60,6 +62,7 @@ class WorkQueue:
         self._ready: dict[int, OrderedDict[ObjectKey, None]] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._paused = self._closed = False
+        self._limit = RetryLimit(clock)
         labels = (name, name)
         self._adds = metrics.queue_adds.labels(*labels)
         self._retries = metrics.queue_retries.labels(*labels)
@@ -126,7 +129,8 @@ class WorkQueue:
         self.failures[key] += 1
         ceiling = min(self._max_delay, self._base_delay * 2.0 ** min(failures, 60))
         # Half fixed, half random: retries spread, but none is immediate.
-        delay = max(ceiling * (0.5 + 0.5 * self._jitter()), at_least)
+        limit = self._limit.reserve(len(self._entries) + len(self._again))
+        delay = max(ceiling * (0.5 + 0.5 * self._jitter()), at_least, limit)
         self._retries.inc()
         self.add(key, self.priority(key), after=delay)
         return delay

@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 
 from kit.clock import VirtualClock, settle
 from quintet.apis.meta import ObjectKey
+from quintet.kube.rates import RETRIES_PER_SECOND, RETRY_BURST
 from quintet.runtime.queue import INITIAL, LIVE, QueueClosed, WorkQueue
 
 A, B, C = (ObjectKey("ns", name) for name in "abc")
@@ -138,6 +139,43 @@ async def test_jitter_keeps_at_least_half_of_the_delay(clock):
 
 async def test_retry_waits_at_least_as_long_as_the_server_requests(queue):
     assert queue.retry(A, at_least=7.0) == 7.0
+
+
+async def test_retries_of_all_keys_together_are_limited_after_a_burst(queue, clock):
+    """5,000 objects that fail at once: 500 retries without a delay of the limit, the others 50 a second."""
+    keys = [ObjectKey("ns", f"k{number}") for number in range(5000)]
+    delays = [queue.retry(key) for key in keys]
+    assert set(delays[:RETRY_BURST]) == {0.005}
+    assert delays[-1] == pytest.approx((5000 - RETRY_BURST) / RETRIES_PER_SECOND)
+    for seconds in range(1, 11):
+        await clock.advance(1.0)
+        assert len(queue) == pytest.approx(RETRY_BURST + seconds * RETRIES_PER_SECOND, abs=1)
+
+
+async def test_limit_of_retries_delays_no_change_and_ends_when_retries_are_few(queue, clock):
+    for number in range(1000):
+        queue.retry(ObjectKey("ns", f"k{number}"))
+    queue.add(A)
+    assert A in await drain(queue)
+    await clock.advance(60.0)
+    assert queue.retry(B) == 0.005
+
+
+async def test_key_that_changes_and_fails_all_the_time_does_not_delay_retries_of_others(queue, clock):
+    for _ in range(5000):
+        queue.add(A)
+        assert await queue.get() == A
+        queue.retry(A)
+        queue.done(A)
+    assert queue.retry(B) <= 2 / RETRIES_PER_SECOND
+
+
+async def test_leader_that_takes_over_again_has_no_retries_left_over(queue):
+    for number in range(1000):
+        queue.retry(ObjectKey("ns", f"k{number}"))
+    queue.pause()
+    queue.resume()
+    assert queue.retry(A) == 0.005
 
 
 async def test_close_ends_every_waiting_worker(queue):

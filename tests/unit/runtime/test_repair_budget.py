@@ -1,7 +1,7 @@
 """Tests of the limit on repairs, which stops two writers from undoing each other at full speed."""
 
 from kit.clock import VirtualClock
-from quintet.runtime.apply import RepairBudget
+from quintet.kube.rates import RepairBudget
 
 
 async def test_repairs_are_limited_to_one_per_second_after_the_burst():

@@ -35,7 +35,8 @@ from quintet.controllers.checkup.setup import Setup
 from quintet.controllers.checkup.teardown import Teardown
 from quintet.kube.client import Client
 from quintet.kube.errors import Conflict, KubeError, NotFound
-from quintet.runtime.apply import Children, RepairBudget
+from quintet.kube.rates import RepairBudget
+from quintet.runtime.apply import Children
 from quintet.runtime.builder import Builder
 from quintet.runtime.events import NORMAL, WARNING, Event
 from quintet.runtime.manager import Manager

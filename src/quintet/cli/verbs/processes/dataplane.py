@@ -16,6 +16,7 @@ import uvloop
 
 from quintet.apis.decoding import DECODE_ERRORS
 from quintet.eventing.settings import VARIABLE, DispatcherSettings, PublisherSettings
+from quintet.observe.logging import run_with_level_signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -51,7 +52,7 @@ def run_process(work: Coroutine[Any, Any, bool]) -> bool:
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(work)
+            return runner.run(run_with_level_signal(work))
     except CredentialsError as error:
         raise click.ClickException(f"invalid Secret with credentials: {error}") from error
     except SecretError as error:
