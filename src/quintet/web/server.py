@@ -16,6 +16,7 @@ from quintet.clock import Clock, Timer
 from quintet.web.messages import DeferredResponse, Request, Response
 from quintet.web.server_connection import BUSY, ServerConnection
 from quintet.web.streaming import StreamedResponse
+from quintet.web.tls_listener import TlsListener
 
 __all__ = ["DeferredResponse", "Handler", "Request", "Response", "Server", "ServerLimits", "StreamedResponse"]
 
@@ -40,6 +41,8 @@ class ServerLimits:
     """Bodies of all clients together, until the response is sent."""
     connections: int = 1000
     """One more evicts the connection that has been idle longest; it is rejected if all are busy."""
+    handshakes: int = 100
+    """With TLS: one more evicts the connection whose handshake takes longest."""
     head_seconds: float = 10.0
     """From the connection, or from the first byte of a later request, to the end of the headers."""
     body_seconds: float = 30.0
@@ -65,22 +68,24 @@ class Server:
         self.stopping = False
         self.draining = False
         self.buffered = 0
-        self._listener: asyncio.Server | None = None
+        self._listener: asyncio.Server | TlsListener | None = None
         self._timer: Timer | None = None
         self._next_timeout = inf
         self._all_closed = asyncio.Event()
 
     async def start(self, host: str | None, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port; port 0 chooses a free one."""
-        loop = asyncio.get_running_loop()
-        handshake_timeout = self.limits.head_seconds if tls else None
-        self._listener = await loop.create_server(
-            lambda: ServerConnection(self),
-            host or None,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=handshake_timeout,
-            backlog=1024,
+        if tls is not None:
+            self._listener = TlsListener(
+                lambda: ServerConnection(self),
+                tls,
+                self.clock,
+                handshakes=self.limits.handshakes,
+                seconds=self.limits.head_seconds,
+            )
+            return self._listener.start(host, port)
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: ServerConnection(self), host or None, port, backlog=1024
         )
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -94,7 +99,10 @@ class Server:
         if listener is None:
             return
         self.stopping = self.draining = True
-        await stop_listening(listener)
+        if isinstance(listener, TlsListener):
+            listener.stop()
+        else:
+            await stop_listening(listener)
         for connection in list(self.connections):
             connection.finish()
         if self.connections:
@@ -104,6 +112,8 @@ class Server:
             timer.cancel()
         for connection in list(self.connections):
             connection.abort()
+        if isinstance(listener, TlsListener):
+            await listener.abort()
         if self._timer is not None:
             self._timer.cancel()
 
