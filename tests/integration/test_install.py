@@ -15,6 +15,7 @@ from kit.cluster.api import Api
 from kit.cluster.simulated_node import SimulatedNode
 from kit.eventually import eventually
 from kit.kinds.suite import (
+    NAMES,
     PATH,
     a_flavour,
     list_owned,
@@ -24,7 +25,9 @@ from kit.kinds.suite import (
     wait_until_removed,
 )
 from quintet import __version__
-from quintet.controllers.suite.decide.installation import OWNED
+from quintet.apis.suite import QUINTETS
+from quintet.controllers.suite.decide.installation import OWNED, key_of
+from quintet.install.installer import resource_of
 from quintet.local.cluster import Cluster
 
 NAMESPACE = "quintet-system"
@@ -74,11 +77,10 @@ async def test_install_dry_run_prints_what_install_applies(own, bare, elsewhere)
     assert await bare.exists(f"/api/v1/namespaces/{elsewhere}") is False, "--dry-run changed the cluster"
     done = await run_quintet(own, "install", "--no-wait", "--image", "q:1", "-n", elsewhere)
     assert done.returncode == 0, done.stderr
-    bodies = list(yaml.safe_load_all(printed.stdout))
-    applied = {line.split()[1:3][0] + " " + line.split()[-1] for line in done.stderr.splitlines() if line}
-    for body in bodies:
-        name = body["metadata"]["name"]
-        assert any(line.startswith(body["kind"]) and line.endswith(name) for line in applied), body["kind"]
+    for body in yaml.safe_load_all(printed.stdout):
+        resource = QUINTETS if body["kind"] == QUINTETS.kind else resource_of(body)
+        path = resource.path(key_of(body).namespace, key_of(body).name)
+        assert await bare.exists(path), path
     deployment = await bare.get(OPERATOR.replace(NAMESPACE, elsewhere))
     assert deployment["spec"]["template"]["spec"]["containers"][0]["args"][0] == "operator"
 
@@ -101,6 +103,9 @@ async def test_install_upgrade_and_uninstall_work_in_sequence(own, bare):
         again = await run_quintet(own, "install", "--image", "q:1")
         assert again.returncode == 0, again.stderr
         assert f"Quintet {__version__} is installed in {NAMESPACE}" in again.stdout
+        lines = again.stderr.splitlines()
+        assert {"operator: ready", *(f"{name}: ready" for name in NAMES)} <= set(lines), again.stderr
+        assert len(lines) < 30, "one line for each change, not for each object"
         waited = await run_quintet(own, "wait")
         assert "controllers are ready" in waited.stdout, waited.stderr
         if not await bare.exists(f"{SERVERS}/app-kept"):

@@ -88,7 +88,7 @@ class DemoInstallation:
         self._say(f"installing Quintet {__version__}: {count} objects")
         await operations.apply(self._quiet, QUINTET, spec)
         self._say("waiting for the controllers that the operator installs, each with its own ServiceAccount")
-        return await self._verbose.wait_until_available(__version__)
+        return await self._verbose.wait_until_available(QUINTET, __version__)
 
     async def apply_crds(self) -> None:
         """Apply the CRDs and user roles, which controllers outside the cluster need."""

@@ -16,6 +16,7 @@ import msgspec
 from quintet.apis.meta import JsonObject, Object, ObjectKey, Resource, find_condition
 from quintet.apis.suite import NAME, QUINTET, QUINTETS, Quintet
 from quintet.apis.text import shorten_list
+from quintet.controllers.decide.pods import PodView
 from quintet.controllers.suite.crds import is_served
 from quintet.controllers.suite.decide.installation import (
     BY_KIND,
@@ -25,12 +26,20 @@ from quintet.controllers.suite.decide.installation import (
     SELECTOR,
     key_of,
 )
+from quintet.controllers.suite.decide.pods import PROCESS, reduce_pod
 from quintet.controllers.suite.decide.safety import describe_unused, is_wider, unsafe_changes
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.decide.status import Reason
 from quintet.controllers.suite.user_objects import list_user_objects
+from quintet.install.progress import (
+    ProgressLines,
+    describe_components,
+    describe_operator,
+    has_observed,
+)
 from quintet.install.user_objects import describe_remaining, without_finalizer
-from quintet.kube.errors import NotFound
+from quintet.kube.client import PODS
+from quintet.kube.errors import Forbidden, NotFound
 from quintet.local.errors import LocalError
 from quintet.manifests.crd import custom_resource_definition
 
@@ -88,11 +97,11 @@ class Installer:
 
     async def apply(self, bodies: Sequence[JsonObject]) -> None:
         """Apply all objects; wait until CRDs are established."""
+        self.progress(f"operator: applying {len(bodies)} objects")
         for body in bodies:
             resource = resource_of(body)
             if resource == CRDS and await self._has_wider_crd(body):
                 continue
-            self.progress(f"applying {resource.kind} {key_of(body)}")
             await self._client.apply(resource, key_of(body), body, Object)
             if resource == CRDS:
                 await self._wait_until(
@@ -134,30 +143,52 @@ class Installer:
         with suppress(NotFound):
             await self._client.patch(NAMESPACES, ObjectKey("", flavour.namespace), body, Object)
 
-    async def wait_until_available(self, version: str) -> Quintet:
+    async def wait_until_available(self, flavour: Flavour, version: str) -> Quintet:
         """Wait until all controllers of a version are ready; an empty version matches any.
 
-        Raises an error if the operator stays degraded.
+        Reports changes of the operator and of controllers. Raises an error if the operator stays degraded.
         """
         found: list[Quintet] = []
-        trouble = DegradedTimer(self._clock)
+        trouble, lines = DegradedTimer(self._clock), ProgressLines()
 
         async def available() -> bool:
             quintet = await self.find_quintet()
-            if quintet is None or version not in ("", quintet.status.version):
-                return False
-            if quintet.status.observed_generation != quintet.metadata.generation:
+            states = await self._operator_state(flavour, quintet, version)
+            if quintet is not None and has_observed(quintet, version):
+                states |= describe_components(quintet)
+            for line in lines.update(states):
+                self.progress(line)
+            if quintet is None or not has_observed(quintet, version):
                 return False
             if reported := trouble.persistent_problem(quintet):
                 raise InstallError(f"the operator reports: {reported}", f"kubectl describe quintets {NAME}")
             found[:] = [quintet]
-            self._report(f"{quintet.status.ready} controllers are ready")
             progressing = find_condition(quintet.status.conditions, "Progressing")
             ready = all(each.ready for each in quintet.status.components)
             return ready and progressing is not None and progressing.status == "False"
 
-        await self._wait_until("every controller is ready", available)
+        await self._wait_until("every controller is ready", available, lambda: lines.unfinished)
         return found[0]
+
+    async def _operator_state(
+        self, flavour: Flavour, quintet: Quintet | None, version: str
+    ) -> dict[str, str]:
+        """Return the state of the operator; nothing if the user may not read it."""
+        key = ObjectKey(flavour.namespace, flavour.operator)
+        try:
+            deployment = await self._get(DEPLOYMENTS, key)
+            pods = [
+                reduce_pod(msgspec.json.decode(item, type=PodView))
+                async for page in self._client.pages(
+                    PODS, namespace=key.namespace, labels=f"{PROCESS}={key.name}"
+                )
+                for item in page.items
+            ]
+        except Forbidden:
+            return {}
+        if deployment is None:
+            return {}
+        return {"operator": describe_operator(deployment, pods, quintet, version)}
 
     async def list_user_objects(self, kinds: Iterable[CustomResource]) -> list[UserObject]:
         """Return the objects of users."""
@@ -243,8 +274,7 @@ class Installer:
         return is_served(await self._get(CRDS, key) or {})
 
     async def _has_no_workloads(self, namespace: str) -> bool:
-        pods = Resource("", "v1", "Pod", "pods")
-        for resource in (BY_KIND["Deployment"], pods):
+        for resource in (DEPLOYMENTS, PODS):
             async for page in self._client.pages(resource, namespace=namespace, labels=SELECTOR):
                 if page.items:
                     return False
@@ -265,14 +295,17 @@ class Installer:
         except NotFound:
             return
 
-    async def _wait_until(self, what: str, probe: Callable[[], Any]) -> None:
+    async def _wait_until(
+        self, what: str, probe: Callable[[], Any], unfinished: Callable[[], str] = lambda: ""
+    ) -> None:
         try:
             async with asyncio.timeout(self._timeout):
                 while not await probe():
                     await self._clock.sleep(_PAUSE)
         except TimeoutError as error:
             raise InstallError(
-                f"timed out after {self._timeout:g} s waiting until {what}",
+                f"timed out after {self._timeout:g} s waiting until {what}"
+                + (f" ({unfinished()})" if unfinished() else ""),
                 f"kubectl describe quintets {NAME}; repeat the command to continue",
             ) from error
 

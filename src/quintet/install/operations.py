@@ -71,7 +71,7 @@ async def install(installer: Installer, flavour: Flavour, spec: JsonObject, *, w
     await apply(installer, flavour, spec)
     if not wait:
         return "The installation has started. Check it with: kubectl get quintets quintet"
-    quintet = await installer.wait_until_available(__version__)
+    quintet = await installer.wait_until_available(flavour, __version__)
     return (
         f"Quintet {__version__} is installed in {flavour.namespace}: {_names(quintet)}.\n"
         "Next: kubectl get quintets, then kubectl apply -f one of config/samples"
@@ -87,9 +87,9 @@ async def upgrade(installer: Installer, flavour: Flavour, spec: JsonObject, *, w
     return f"{installed}\nThe version before was {before.status.version or 'unknown'}."
 
 
-async def wait(installer: Installer) -> str:
+async def wait(installer: Installer, flavour: Flavour) -> str:
     """Wait until all controllers of the installed version are ready."""
-    quintet = await installer.wait_until_available("")
+    quintet = await installer.wait_until_available(flavour, "")
     return f"Quintet {quintet.status.version}: {quintet.status.ready} controllers are ready."
 
 

@@ -16,4 +16,5 @@ def wait(**options: Any) -> None:
     """Wait until all controllers of the installation are ready, whatever its version."""
     from quintet.install import operations
 
-    run_installer(options, operations.wait)
+    flavour = operations.select_flavour(options["flavour"], options["namespace"])
+    run_installer(options, lambda installer: operations.wait(installer, flavour))
