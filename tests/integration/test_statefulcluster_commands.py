@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.cli.browser import dashboard
+from kit.cli.commands import Person
 from kit.cli.shell import Shell
 from kit.cluster.simulated_node import SimulatedNode
 from kit.kinds.jsonservers import ROOT
@@ -9,6 +11,7 @@ from kit.kinds.statefulcluster_manifests import a_cluster
 from kit.kinds.statefulclusters import claims_of, install, statefulcluster_operator, wait_until_settled
 from quintet.apis.meta import ObjectKey
 from quintet.apis.statefulcluster import STATEFULCLUSTERS
+from quintet.inspect.session import Target
 
 
 @pytest.fixture
@@ -73,3 +76,20 @@ async def test_restart_command_keeps_claims_and_undo_command_restores_template(p
     third = await read_pods(api, namespace)
     assert not uids(third) & uids(second)
     assert not any("restarted-at" in pod["metadata"].get("annotations", {}) for pod in third.values())
+
+
+async def test_status_and_dashboard_show_replicas_with_node_and_claims(place, api, cluster, namespace):
+    found = await read_pods(api, namespace)
+    shown = await Person(cluster.kubeconfig, namespace).sees("status", "statefulcluster", "web")
+    rows = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
+    async with dashboard(Target(str(cluster.kubeconfig))) as browser:
+        page = await browser.sees("Replicas", f"/objects/StatefulCluster/{namespace}/web")
+    assert len(found) == 2
+    for name, pod in found.items():
+        want = [
+            pod["spec"]["nodeName"],
+            pod["metadata"]["labels"]["controller-revision-hash"],
+            *claims_of(pod),
+        ]
+        assert [each for each in want if each not in rows[name]] == [], shown
+        assert [each for each in want if each not in page] == [], page

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quintet.dashboard.charts import render_chart
 from quintet.dashboard.markup import Html, element, join, text_with_code
 from quintet.dashboard.overview_page import age, object_url, rating_badge
 from quintet.inspect import kinds
 from quintet.inspect.kinds import is_same_kind
+from quintet.inspect.panels.reader import build_panels
 from quintet.inspect.relations.tree import node_state
+from quintet.inspect.states import ChildState
 from quintet.inspect.status import Rating, rate_condition, status_remarks
+from quintet.kube.client import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
     from quintet.apis.meta import Condition
     from quintet.inspect.events import EventSummary
     from quintet.inspect.explanation_reader import ObjectDetails
-    from quintet.inspect.relations.owned_objects import TreeNode
+    from quintet.inspect.panels.panel import Cell, Panel
+    from quintet.inspect.relations.owned_objects import ObjectTree, TreeNode
     from quintet.inspect.status import ObjectStatus
 
 MAX_EVENTS = 50
@@ -39,6 +44,7 @@ def render_object(found: ObjectDetails, now: datetime) -> Html:
         ],
         _section("What to do", "next", _steps(found.explanation.steps)),
         _section("Facts", "facts", _facts(status, now)),
+        [_panel(each) for each in _panels(found.tree)],
         _section("Conditions", "conditions", _conditions(status.conditions, now)),
         _section("Objects", "tree", _tree(found.tree.root)),
         _section("Events", "events", _events(found.events, now)),
@@ -91,6 +97,28 @@ def _steps(steps: Sequence[str]) -> Html | None:
 def _facts(status: ObjectStatus, now: datetime) -> Html:
     rows = [join(element("dt", name), element("dd", value)) for name, value in status.facts]
     return element("dl", rows, element("dt", "Age"), element("dd", age(status.created, now)))
+
+
+def _panels(tree: ObjectTree) -> tuple[Panel, ...]:
+    root = tree.root
+    if root.body is None:
+        return ()
+    pods = [each.body for each in root.children if each.resource.kind == "Pod" and each.body]
+    return build_panels(root.resource, root.body, None if PODS.qualified in tree.forbidden_types else pods)
+
+
+def _panel(panel: Panel) -> Html | None:
+    rows = [tuple(_cell(cell) for cell in row) for row in panel.rows]
+    content = join(
+        element("div", map(render_chart, panel.charts), class_="charts") if panel.charts else None,
+        table(panel.title, panel.columns, rows),
+        element("p", f"{panel.remark}.", class_="remark") if panel.remark else None,
+    )
+    return _section(panel.title, panel.title.lower().replace(" ", "-"), content)
+
+
+def _cell(cell: Cell) -> Html:
+    return rating_badge(cell.rating, cell.word) if isinstance(cell, ChildState) else text_with_code(cell)
 
 
 def _conditions(conditions: Sequence[Condition], now: datetime) -> Html | None:

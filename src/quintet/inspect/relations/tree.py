@@ -74,14 +74,18 @@ def node_state(member: TreeNode) -> ChildState:
     if member.error:
         return ChildState(member.error, Rating.BAD, member.error)
     if body is not None and (target := body.get("target")) is not None:
-        bad = target.get("state") in ("Failed", "Contested", "RolledBack")
         word = ", ".join(filter(None, (target.get("state"), target.get("reason"))))
-        return ChildState(word, Rating.BAD if bad else Rating.NEUTRAL, str(target.get("message") or ""))
+        return ChildState(word, rate_target(target.get("state")), str(target.get("message") or ""))
     for kind in kinds.all_kinds():
         if body is not None and is_same_kind(kind.resource, member.resource):
             found = read_status(kind, body)
             return ChildState(f"{found.verdict} ({found.reason})", found.rating, found.message)
     return child_state(member.resource, body)
+
+
+def rate_target(state: str | None) -> Rating:
+    """Return whether a target of a CASConfig is as it should be."""
+    return Rating.BAD if state in ("Failed", "Contested", "RolledBack") else Rating.NEUTRAL
 
 
 def render_tree(

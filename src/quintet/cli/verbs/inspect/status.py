@@ -12,10 +12,11 @@ from quintet.inspect.session import connect
 from quintet.inspect.status import ObjectStatus, Rating, read_status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from quintet.apis.resources import CustomResource
+    from quintet.inspect.panels.panel import Panel
     from quintet.inspect.session import Session, Target
 
 SIGNS = {
@@ -51,12 +52,17 @@ def status(typed: tuple[str, ...], target: Target, labels: str, watch: bool, for
 
 async def _show_one(target: Target, named: kinds.ObjectName, watch: bool, form: str) -> None:
     from quintet.apis.meta import JsonObject
+    from quintet.inspect.panels.reader import read_panels
 
     kind, name = named
     async with connect(target) as session:
         key = session.key(kind.resource, name)
-        shown = read_status(kind, await session.client.get(kind.resource, key, JsonObject))
+        body = await session.client.get(kind.resource, key, JsonObject)
+        shown = read_status(kind, body)
         _print(shown, form)
+        if not form:
+            for line in panel_lines(await read_panels(session.client, kind.resource, body)):
+                output.result(line)
         if watch:
             await _watch_one(session, named, shown, form)
 
@@ -136,6 +142,20 @@ async def _watch_many(
             else:
                 row = status_table([now], _now(), namespaces=session.all_namespaces)[1]
                 output.result("  ".join((_time(), *filter(None, row))))
+
+
+def panel_lines(panels: Sequence[Panel]) -> Iterator[str]:
+    """Yield the tables about an object as text."""
+    from quintet.inspect.panels.panel import panel_rows
+    from quintet.inspect.tables import align_columns, single_line
+
+    for panel in panels:
+        yield panel.title.lower()
+        rows = [tuple(map(single_line, row)) for row in panel_rows(panel)]
+        width = output.width()
+        yield from (f"  {line}" for line in align_columns(rows, width=width and width - 2))
+        if panel.remark:
+            yield f"  ({panel.remark})"
 
 
 def add_sign(line: str) -> str:

@@ -1,0 +1,1 @@
+"""Tables for one kind each: replicas of a StatefulCluster, runs of a Checkup, targets of a CASConfig."""
