@@ -2,12 +2,12 @@
 
 import pytest
 
-from quintet.apis.casconfig.layers import Left, beneath, build_rewrite, original, recorded_settings
+from quintet.apis.casconfig.layers import Left, beneath, build_rewrite, original, record_layer, restore_layer
 from quintet.apis.casconfig.ledger import PREFIX
 from quintet.apis.casconfig.places import ABSENT
 from quintet.apis.meta import ObjectKey
 from unit.casconfig.objects import HIGH, LOW, TEMPLATE, a_deployment, container, edited, given, pod_of
-from unit.casconfig.worlds import applied
+from unit.casconfig.server import applied
 
 SIDECAR = {"name": "proxy", "image": "proxy:1"}
 EVERYTHING = {
@@ -105,10 +105,7 @@ def test_undo_does_not_restore_what_others_removed():
     rewrite = build_rewrite(edited(after, edit), LOW, ())
     assert "app" not in rewrite.object["metadata"]["labels"]
     assert container(rewrite.object, "proxy") is None
-    assert {(each.path, each.found) for each in rewrite.left} == {
-        ("labels/app", ABSENT),
-        ("containers/proxy", ABSENT),
-    }
+    assert rewrite.left == (Left("labels/app", ABSENT),)
 
 
 def test_value_removed_from_the_config_is_removed_from_the_object():
@@ -200,6 +197,14 @@ def test_restored_container_keeps_the_order_of_its_env():
     assert build_rewrite(build_rewrite(both, LOW, ()).object, HIGH, ()).object == live
 
 
+def test_config_that_lists_its_containers_in_another_order_gets_that_order():
+    main = given(a_deployment(), LOW, mainContainer={"name": "main", "image": "main:1"}).object
+    both = [{"name": "app", "image": "app:1"}, {"name": "main", "image": "main:1"}]
+    after = given(main, LOW, containers=both).object
+    assert [each["name"] for each in pod_of(after)["containers"]] == ["app", "main"]
+    assert build_rewrite(after, LOW, ()).object == a_deployment()
+
+
 def test_undo_restores_the_first_container_position():
     live = a_deployment()
     low = given(live, LOW, mainContainer={"name": "main", "image": "main:1"}).object
@@ -225,8 +230,8 @@ def test_api_server_defaults_and_formats_are_not_foreign_changes():
 
 def test_values_can_be_set_again_after_undo():
     after = given(a_deployment(), LOW, **EVERYTHING).object
-    again = build_rewrite(
-        build_rewrite(after, LOW, ()).object, LOW, recorded_settings(after, LOW), TEMPLATE
+    again = restore_layer(
+        build_rewrite(after, LOW, ()).object, LOW, record_layer(after, LOW), TEMPLATE
     ).object
     assert pod_of(again) == pod_of(after)
     assert again["metadata"] == after["metadata"]

@@ -173,7 +173,7 @@ def test_rollback_step_restores_previous_values_of_the_config():
     edited = plan.decide_step(a_wish(envs={"A": "2", "B": "2"}), found(first))
     second = changed(first, a_wish(envs={"A": "2", "B": "2"}))
     back = plan.rollback_step(found(second), KEY, edited.before)
-    result = layers.build_rewrite(second, KEY, edited.before, POD).object
+    result = layers.restore_layer(second, KEY, edited.before, POD).object
     assert back.patch
     assert diff(first, result) == []
 

@@ -6,155 +6,42 @@ configs set, that were there from the start and that others set never look alike
 
 import json
 
-import msgspec
+import pytest
 
-from quintet.apis.casconfig import Policy
 from quintet.apis.casconfig.injection import desired_settings
-from quintet.apis.casconfig.layers import beneath, build_rewrite
-from quintet.apis.casconfig.ledger import PREFIX, ledgers
-from quintet.apis.casconfig.places import ABSENT, identity
+from quintet.apis.casconfig.layers import (
+    Rewrite,
+    beneath,
+    build_rewrite,
+    original,
+    record_layer,
+    restore_layer,
+)
+from quintet.apis.casconfig.ledger import LedgerError, annotation, ledgers
+from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, Subject, absolute, from_text
 from quintet.apis.meta import ObjectKey
+from unit.casconfig.drawing import a_policy
+from unit.casconfig.foreign import SharedObject
+from unit.casconfig.server import applied, at, copied, meaning, stored, traces
 
-TEMPLATE = ("spec", "template", "spec")
-JOB_TEMPLATE = ("spec", "jobTemplate", "spec", "template", "spec")
 CONFIGS = (ObjectKey("shop", "low"), ObjectKey("shop", "high"), ObjectKey("elsewhere", "low"))
 MOST_ROUNDS = 6
+OPERATIONS = tuple(range(15))
+"""The first numbers of steps."""
 
 
-def copied(obj):
-    """Return a copy that shares nothing, in a fraction of the time that `copy.deepcopy` takes."""
-    return msgspec.json.decode(msgspec.json.encode(obj))
-
-
-def at(obj, path):
-    for step in path:
-        obj = obj.setdefault(step, {})
-    return obj
-
-
-def a_start(code):
-    """An object as its users made it."""
-    pod = (TEMPLATE, JOB_TEMPLATE, None)[code % 3]
-    obj = {"kind": "Thing", "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "1"}}
-    if code & 4:
-        obj["metadata"]["labels"] = {"k0": "o0", "k1": "o1"}
-    if code & 8:
-        obj["metadata"]["annotations"] = {"k0": "o0"}
-    if pod is None:
-        return obj, pod
-    spec = at(obj, pod)
-    spec["containers"] = [{"name": "web", "image": "o:1"}]
-    if code & 16:
-        spec["containers"].append({"name": "log", "image": "o:2", "env": [{"name": "E0", "value": "o0"}]})
-    if code & 32:
-        spec["containers"][0]["env"] = [
-            {"name": "E1", "value": "o1"},
-            {"name": "E2", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        ]
-    if code & 64:
-        spec["initContainers"] = [{"name": "init", "image": "o:3"}]
-    if code & 128:
-        spec["tolerations"] = [{"key": "t0", "operator": "Exists"}]
-    return obj, pod
-
-
-def a_policy(code, number=0):
-    """One policy; every bit of the code is one thing that it does."""
-    values, value = {}, f"c{code % 3}"
-    if code & 4:
-        values["labels"] = {f"k{code % 2}": value, "k2": value}
-    if code & 8:
-        values["annotations"] = {"k0": value}
-    if code & 16:
-        values["envs"] = {f"E{code % 3}": value, "E3": value}
-    if code & 32:
-        name = ("side", "web", "log", "z0")[code % 4]
-        sidecar = {"name": name, "image": f"c:{value}", "env": [{"name": "E0", "value": value}]}
-        if code & 256:
-            sidecar["resources"] = {"limits": {"cpu": "1000m"}}
-        if code & 512:
-            sidecar |= {"name": "proxy", "restartPolicy": "Always"}
-        values["sidecars"] = [sidecar]
-    if code & 64:
-        values["tolerations"] = [{"key": "t0", "operator": "Exists"}, {"key": value, "operator": "Exists"}]
-    if code & 128:
-        values["mainContainer"] = {"name": ("web", "main")[code % 2], "image": f"c:{value}"}
-    if code & 1024:
-        values["containers"] = [
-            {"name": name, "image": f"c:{value}"} for name in ("app", "web")[: 1 + code % 2]
-        ]
-    policy = {
-        "name": f"p{number}",
-        "include": {"names": ["*"]},
-        "values": values,
-        "override": bool(code & 2048),
-    }
-    return msgspec.convert(policy, Policy)
-
-
-def stored(obj, fills_in):
-    """What the API server makes of an object that is sent to it."""
-    obj = copied(obj)
-    metadata = obj["metadata"]
-    for name in ("labels", "annotations"):
-        if not metadata.get(name, True):
-            del metadata[name]
-    for pod in (TEMPLATE, JOB_TEMPLATE) if fills_in else ():
-        spec = obj
-        for step in pod:
-            spec = spec.get(step) or {}
-        for kind in ("containers", "initContainers"):
-            for container in spec.get(kind) or ():
-                _fill_in(container)
-    metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
-    return obj
-
-
-def _fill_in(container):
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", "IfNotPresent")
-    container.setdefault("resources", {})
-    limits = container["resources"].get("limits", {})
-    if limits.get("cpu") == "1000m":
-        limits["cpu"] = "1"
-
-
-def applied(obj, patch):
-    """A JSON patch carried out as RFC 6902 says, with the version as a precondition."""
-    obj = copied(obj)
-    for operation in patch:
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
-        if steps == ["metadata", "resourceVersion"]:
-            assert operation["value"] == obj["metadata"]["resourceVersion"], "409: the object has changed"
-            continue
-        holder = obj
-        for step in steps[:-1]:
-            holder = holder[int(step)] if isinstance(holder, list) else holder[step]
-        last = int(steps[-1]) if isinstance(holder, list) else steps[-1]
-        match operation["op"]:
-            case "remove":
-                del holder[last]
-            case "add" if isinstance(holder, list):
-                assert last <= len(holder)
-                holder.insert(last, operation["value"])
-            case "add":
-                holder[last] = operation["value"]
-            case "replace":
-                assert holder[last] is not None
-                holder[last] = operation["value"]
-    return obj
-
-
-class World:
-    """The live object, and in `without` the same one in a world that has no configs."""
+class World(SharedObject):
+    """Configs and what they do to an object."""
 
     def __init__(self, code):
-        start, self.pod = a_start(code)
-        self.fills_in = bool(code & 256)
-        self.live = stored(start, self.fills_in)
-        self.without = copied(self.live)
+        super().__init__(code)
         self.active = {}
+        self.reported = set()
+        """Containers that were reported as left."""
+        self.damaged = {}
+        """Configs whose ledger nobody can read now, and that ledger."""
+        self.tampered = False
+        """Whether values of configs may belong to others now, because a ledger was changed."""
         self.story = []
 
     def send(self, patch):
@@ -164,16 +51,158 @@ class World:
     def apply(self, config, policies):
         """One look of the controller at one config."""
         self.active[config] = policies
+        if self.is_refused(config):
+            return Rewrite((), self.live)
         asked = desired_settings(policies, beneath(self.live, config), {}, self.pod)
-        rewrite = build_rewrite(self.live, config, asked.settings, self.pod)
-        self.send(rewrite.patch)
-        return rewrite
+        return self.carry_out(build_rewrite(self.live, config, asked.settings, self.pod))
 
     def remove(self, config):
         self.active.pop(config, None)
-        rewrite = build_rewrite(self.live, config, ())
+        if self.is_refused(config):
+            self.write_ledger(config, None)
+        return self.carry_out(build_rewrite(self.live, config, ()))
+
+    def is_refused(self, config):
+        """Whether the controller refuses to touch the object for a config, whatever it wants to do."""
+        if config not in self.damaged:
+            return False
+        for read in (beneath, record_layer, lambda live, config: build_rewrite(live, config, ())):
+            with pytest.raises(LedgerError):
+                read(self.live, config)
+        return True
+
+    def carry_out(self, rewrite):
+        inside = self.foreign_values(self.brought())
         self.send(rewrite.patch)
+        reported = {from_text(each.path)[:2] for each in rewrite.left}
+        reported |= {from_text(path)[:2] for path in (*rewrite.dropped, *rewrite.retaken)}
+        gone = {path for path, value in inside - self.foreign_values() if not self.is_recorded(value)}
+        assert gone <= reported, f"not reported: {gone - reported}; {self}"
+        for left in rewrite.left:
+            path = from_text(left.path)
+            if path[0] in CONTAINER_LISTS and len(path) != 4:
+                self.report_left(path, left.found)
         return rewrite
+
+    def report_left(self, path, found):
+        """What is in containers that configs brought, and others have changed, is reported and now theirs."""
+        subject, place = Subject(self.without), absolute(path, self.pod)
+        if len(path) == 2:
+            self.reported.add(path[1])
+            if found is not ABSENT and subject.get(place) is ABSENT:
+                subject.put(place, found)
+        elif subject.get(place[:-1]) is not ABSENT:
+            theirs = self.tampered or path[1] in self.reported or str(found)[0] not in "co"
+            assert theirs, "it was not changed by others"
+            subject.put(place, found)
+        self.without = stored(subject.object, self.fills_in)
+
+    def apply_and_roll_back(self, config, policies, edit=None):
+        """Apply policies to the object and roll that back, because another target has failed."""
+        if self.is_refused(config):
+            return
+        before, active = record_layer(self.live, config), self.active.get(config)
+        theirs = self.containers(of=self.without)
+        if not self.apply(config, policies).patch:
+            return
+        given = set(self.containers(of=self.without)) - set(theirs)
+        if edit is not None:
+            edit()
+        if before.values:
+            self.active.pop(config)
+            self.active |= {config: active} if active is not None else {}
+            self.carry_out(restore_layer(self.live, config, before, self.pod))
+            self.take_back(given)
+        else:
+            self.remove(config)
+
+    def take_back(self, names):
+        """Containers that were left to others, when a rollback makes them values of a config again."""
+        if self.pod:
+            pod, again = at(self.without, self.pod), names & self.brought()
+            pod["containers"] = [item for item in pod.get("containers", []) if item["name"] not in again]
+
+    def crash(self, config, policies, code):
+        """The process dies in the middle of a batch. The next one finishes it, or undoes the whole config."""
+        self.apply(config, policies)
+        if code & 8:
+            self.foreign_edit_of_ours(code)
+        if code & 16:
+            self.apply(config, policies)
+        else:
+            self.remove(config)
+
+    def is_recorded(self, value):
+        """Whether a value is in a ledger, to be restored."""
+        return any(value in text for text in self.live["metadata"].get("annotations", {}).values())
+
+    def tamper(self, config, code):
+        """Somebody changes a ledger by hand: what it said belongs to nobody then."""
+        key = annotation(config, "shop")
+        text = self.live["metadata"].get("annotations", {}).get(key)
+        if config in self.damaged:
+            return self.write_ledger(config, self.damaged[config] if code & 4 else None)
+        if text is None or not json.loads(text)["set"]:
+            forged = {"labels/k2": {"was": f"f{code % 4}", "is": "o1"}, "labels/k0": {"is": "o0"}}
+            body = {"of": str(config), "layer": 1, "set": forged}
+            return self.write_ledger(config, json.dumps(body)) if code & 4 else None
+        body = json.loads(text)
+        path = sorted(body["set"])[code // 4 % len(body["set"])]
+        match code % 4:
+            case 0:
+                self.write_ledger(config, None)
+            case 1:
+                risky = {"containers/web": {"was": {"name": "web", "securityContext": {"privileged": True}}}}
+                self.write_ledger(config, json.dumps(body | {"set": risky}) if code & 32 else "y")
+            case 2:
+                self.write_ledger(config, json.dumps(body | {"set": body["set"] | _forged(path, code)}))
+            case _:
+                del body["set"][path]
+                self.write_ledger(config, json.dumps(body))
+
+    def write_ledger(self, config, text):
+        """Write a ledger by hand, and let the object without configs be what the ledgers make of it.
+
+        Only paths that this ledger named, or names now, may differ from before.
+        """
+        self.tampered = True
+        key, before, paths = annotation(config, "shop"), original(self.live), self.named_by(config)
+        obj = copied(self.live)
+        annotations = obj["metadata"].setdefault("annotations", {})
+        was = annotations.pop(key, None)
+        if text is not None:
+            annotations[key] = text
+        self.live = stored(obj, self.fills_in)
+        self.damaged.pop(config, None)
+        if text is not None and all(ledger.config != config for ledger in ledgers(self.live)):
+            self.damaged[config] = was
+        after = original(self.live)
+        paths |= self.named_by(config)
+        self.unclear |= {path[1] for path in paths if path[0] == "containers"} & self.brought()
+        assert self.outside(before, paths) == self.outside(after, paths), str(self)
+        self.without = stored(after, self.fills_in)
+
+    def named_by(self, config):
+        return {
+            entry.path for ledger in ledgers(self.live) if ledger.config == config for entry in ledger.entries
+        }
+
+    def outside(self, obj, paths):
+        """An object without what is at some paths."""
+        subject = Subject(obj)
+        for path in paths:
+            place = absolute(path[:2], self.pod)
+            if place is not None:
+                subject.remove(place)
+        return meaning(subject.object, ordered=False)
+
+    def look_at_metadata(self, config):
+        """A look of the controller at an object of which it reads no spec: its kind hides the template."""
+        if config not in self.active or self.is_refused(config):
+            return
+        seen = {key: value for key, value in self.live.items() if key != "spec"}
+        asked = desired_settings(self.active[config], beneath(seen, config), {}, None)
+        self.send(build_rewrite(seen, config, asked.settings, None).patch)
 
     def settle(self):
         """Every config looks until none has anything to do; returns after how many rounds."""
@@ -183,163 +212,78 @@ class World:
                 return rounds
         raise AssertionError(f"configs do not come to rest; {self}")
 
-    def both(self, edit):
-        """An edit by somebody else, in both worlds."""
-        for name in ("live", "without"):
-            obj = copied(getattr(self, name))
-            edit(obj)
-            setattr(self, name, stored(obj, self.fills_in))
-
-    def containers(self, kind="containers"):
-        return [item["name"] for item in at(self.live, self.pod).get(kind, [])] if self.pod else []
-
-    def brought(self):
-        """The containers that are there, or as they are, because of a config."""
-        return {
-            entry.path[1]
-            for ledger in ledgers(self.live)
-            for entry in ledger.entries
-            if entry.path[0] == "containers" and entry.is_container and entry.now is not ABSENT
-        }
-
-    def hidden(self):
-        """The containers that a config has removed."""
-        return {
-            entry.path[1]
-            for ledger in ledgers(self.live)
-            for entry in ledger.entries
-            if entry.path[0] == "containers" and entry.is_container and entry.now is ABSENT
-        }
-
-    def foreign_metadata(self, code):
-        kind, key = ("labels", "annotations")[code % 2], f"k{code % 3}"
-
-        def edit(obj):
-            values = obj["metadata"].setdefault(kind, {})
-            if code & 8:
-                values.pop(key, None)
-            else:
-                values[key] = f"f{code % 4}"
-
-        self.both(edit)
-
-    def foreign_toleration(self, code):
-        if self.pod is None:
-            return
-        wanted_gone = [{"key": "t0", "operator": "Exists"}, {"key": "c0", "operator": "Exists"}][code % 2]
-
-        def edit(obj):
-            items = at(obj, self.pod).setdefault("tolerations", [])
-            if code & 8:
-                items[:] = [item for item in items if item != wanted_gone]
-            else:
-                items.append({"key": f"f{code % 4}"})
-
-        # A toleration is known by its value, so there are no two of one.
-        if code & 8 or {"key": f"f{code % 4}"} not in at(self.live, self.pod).get("tolerations", []):
-            self.both(edit)
-
-    def foreign_container(self, code):
-        """Edit, add or remove a container that no config has brought."""
-        if self.pod is None:
-            return
-        if code % 4 == 3:
-            return self._add_or_remove(code)
-        free = [name for name in self.containers() if name not in self.brought()]
-        if free:
-            name = free[code % len(free)]
-            self.both(lambda obj: self._edit_container(obj, name, code))
-
-    def _edit_container(self, obj, name, code):
-        container = next(item for item in at(obj, self.pod)["containers"] if item["name"] == name)
-        if code % 4 == 0:
-            container["image"] = f"f:{code % 5}"
-            return
-        variable = f"E{code % 3}"
-        env = [item for item in container.get("env", []) if item["name"] != variable]
-        if code & 8:
-            env.append({"name": variable, "value": f"f{code % 5}"})
-        elif code & 16:
-            env.append({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": f"f{code % 5}"}}})
-        container["env"] = env
-        if not env:
-            del container["env"]
-
-    def _add_or_remove(self, code):
-        names = self.containers()
-        gone = names[code % len(names)] if names and code & 8 else None
-        new = f"z{code % 2}"
-
-        def edit(obj):
-            items = at(obj, self.pod).setdefault("containers", [])
-            items[:] = [item for item in items if item["name"] != (gone or new)]
-            if gone is None:
-                items.append({"name": new, "image": f"f:{code % 5}"})
-
-        if gone in self.hidden():
-            # The one beneath is not theirs to remove: they do not see it.
-            if gone in self.brought():
-                obj = copied(self.live)
-                edit(obj)
-                self.live = stored(obj, self.fills_in)
-        elif gone is not None or new not in names:
-            self.both(edit)
-
-    def foreign_edit_of_ours(self, code):
-        """Edit a container that a config has brought. The configs notice, and set it right."""
-        ours = sorted(self.brought() & set(self.containers()))
-        if ours:
-            obj = copied(self.live)
-            name = ours[code % len(ours)]
-            container = next(item for item in at(obj, self.pod)["containers"] if item["name"] == name)
-            container["image"] = f"f:{code % 5}"
-            self.live = stored(obj, self.fills_in)
-            self.settle()
-
     def step(self, operation, config, code):
         """Do what three numbers say."""
         config = CONFIGS[config]
+        policies = [a_policy(code), a_policy(code // 7, 1)][: 1 + code % 2]
         match operation:
             case 0 | 1 | 2:
-                self.apply(config, [a_policy(code), a_policy(code // 7, 1)][: 1 + code % 2])
+                self.apply(config, policies)
             case 3:
                 self.remove(config)
-            case 4:
-                self.foreign_metadata(code)
-            case 5 | 6:
-                self.foreign_container(code)
-            case 7:
-                self.foreign_toleration(code)
-            case 8:
-                self.foreign_edit_of_ours(code)
+            case 4 | 5 | 6 | 7 | 8:
+                self.foreign_edit(operation, code)
+                if operation == 8 and code & 2048:
+                    self.settle()
             case 9:
                 self.settle()
+            case 10:
+                self.apply_and_roll_back(config, policies)
+            case 11:
+                edit = (4, 5, 7, 8)[code // 5 % 4]
+                self.apply_and_roll_back(config, policies[:1], lambda: self.foreign_edit(edit, code // 3))
+            case 12:
+                self.look_at_metadata(config)
+            case 13:
+                self.crash(config, policies[:1], code // 7)
+            case 14:
+                self.tamper(config, code)
+        self.find_unclear()
         self.story.append(((operation, config, code), self.live))
+
+    def run(self, steps, order):
+        """Carry out steps and remove all configs; raises AssertionError if the object is not as others left it."""
+        for step in steps:
+            self.step(*step)
+        for config in order:
+            self.remove(config)
+        assert traces(self.live) == []
+        assert self.differences() == []
+
+    def differences(self, *, ordered=False):
+        """Return how the object differs from the same one without configs."""
+        one, other = (meaning(each, ordered=ordered) for each in map(self._clear, (self.live, self.without)))
+        return [] if one == other else [str(self)]
+
+    def _clear(self, obj):
+        obj = copied(obj)
+        if self.pod:
+            pod = at(obj, self.pod)
+            unclear = [item for item in pod.get("containers", []) if item["name"] in self.unclear]
+            ours = {item["name"] for item in unclear if item.get("image", "").startswith("c")}
+            assert self.tampered or ours <= self.reported, str(self)
+            pod["containers"] = [item for item in pod.get("containers", []) if item not in unclear]
+            for item in pod["containers"]:
+                env = item.get("env", [])
+                item["env"] = [each for each in env if not self.is_unclear(item["name"], each)]
+        return obj
+
+    def is_unclear(self, container, item):
+        """Whether it is not clear whose a variable is: a container that is left as it is has some of configs."""
+        ours = item.get("value", "").startswith("c") and container in self.reported
+        return ours or (container, item["name"]) in self.unclear_variables
 
     def __str__(self):
         lines = [f"{step} -> {json.dumps(live)}" for step, live in self.story]
         return "\n".join([*lines, f"live    {json.dumps(self.live)}", f"without {json.dumps(self.without)}"])
 
 
-def meaning(obj, *, ordered=True):
-    """An object as its users see it: no versions, no ledgers, nothing empty, without order where asked."""
-    if isinstance(obj, dict):
-        found = {
-            key: _meaning_of_list(key, value, ordered)
-            if isinstance(value, list)
-            else meaning(value, ordered=ordered)
-            for key, value in obj.items()
-            if key != "resourceVersion" and not key.startswith(PREFIX)
-        }
-        return {key: value for key, value in found.items() if value not in ({}, [])}
-    return obj
-
-
-def _meaning_of_list(key, items, ordered):
-    found = [meaning(item, ordered=ordered) for item in items]
-    return found if ordered else sorted(found, key=lambda item: identity(key, item))
-
-
-def traces(obj):
-    """What configs have left on an object."""
-    return [key for key in obj["metadata"].get("annotations", {}) if key.startswith(PREFIX)]
+def _forged(path, code):
+    """An entry of a ledger with an earlier value that nobody had there."""
+    value = f"f{code % 5}"
+    if path.startswith(("labels/", "annotations/")):
+        return {path: {"was": value, "is": "c0"}}
+    kind, name, *rest = from_text(path)
+    if kind != "containers" or rest:
+        return {path: {"is": "f"}} if not rest else {}
+    return {path: {"was": {"name": name, "image": f"f:{code % 5}"}, "at": code % 2}}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from quintet.apis.casconfig.layers import Setting
+from quintet.apis.casconfig.merging import MERGED
 from quintet.apis.casconfig.places import (
     ABSENT,
     CONTAINER_LISTS,
@@ -25,8 +26,6 @@ from quintet.apis.casconfig.template import POD, pod_annotations
 from quintet.apis.meta import JsonObject
 
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
-# Maps of a container in which single fields can be set; of others, half of one and half of another is no use.
-_MERGED: Final = ("resources", "securityContext", "limits", "requests", "capabilities")
 
 
 class Skipped(NamedTuple):
@@ -61,7 +60,7 @@ def desired_settings(
         else:
             draft.skip_pod_values()
         _set_metadata(draft, policy.values, values)
-    return Injection(tuple(draft.settings.values()), tuple(draft.skipped))
+    return Injection(tuple(draft.whole_settings()), tuple(draft.skipped))
 
 
 def place_to_inject(pod: Path | None) -> Path | None:
@@ -79,6 +78,7 @@ class _Draft:
         self.pod = pod
         self.settings: dict[Path, Setting] = {}
         self.skipped: list[Skipped] = []
+        self._found = {(kind, name) for kind in CONTAINER_LISTS for name in self.names(kind)}
 
     def get(self, path: Path) -> Any:
         """What is at a path by now."""
@@ -94,9 +94,19 @@ class _Draft:
             del self.settings[below]
         if value is ABSENT:
             self.subject.remove(place)
+            if path not in self._found:
+                return  # an earlier policy has brought it
         elif self.subject.put(place, value, at) is None:
             return
         self.settings[path] = Setting(path, value, at)
+
+    def whole_settings(self) -> Iterable[Setting]:
+        """Yield what is set. What is set in a container that is set as a whole is part of that container."""
+        for path, setting in self.settings.items():
+            if len(path) == 2 and path[0] in CONTAINER_LISTS:
+                yield setting._replace(value=self.get(path))
+            elif path[:2] == path or path[:2] not in self.settings:
+                yield setting
 
     def names(self, kind: str) -> list[str]:
         """Of the containers by now."""
@@ -166,7 +176,7 @@ def _merge(draft: _Draft, path: Path, value: JsonObject) -> None:
         below = (*path, key)
         if key == "name" and len(path) == 2:
             continue
-        if isinstance(item, dict) and key in _MERGED:
+        if isinstance(item, dict) and key in MERGED:
             _merge(draft, below, item)
         elif isinstance(item, list) and key in IDENTITIES:
             for each in item:

@@ -2,11 +2,15 @@
 
 All layers are taken off, from the top down: what still holds the value that a config set gets back what
 was there before; what somebody else has changed since stays as it is. Then all are laid on again from the
-bottom up, with the one layer in question as it is to be. The difference to the live object is the patch,
-and the ledgers are part of it. Pure; `injection` says what a layer is to be, the controller sends the patch.
+bottom up, with the one layer in question as it is to be: with new values, as it was before, or not at all.
+Both ways every field follows one rule (`merging`): an edit by others is an edit of the object beneath all
+configs. The difference to the live object is the patch, and the ledgers are part of it.
+
+Pure; `injection` says what a layer is to be, the controller sends the patch.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from quintet.apis.casconfig.ledger import (
@@ -17,12 +21,12 @@ from quintet.apis.casconfig.ledger import (
     with_ledgers,
     without_ledgers,
 )
-from quintet.apis.casconfig.places import ABSENT, Path, Subject, absolute, as_text
+from quintet.apis.casconfig.merging import additions, holds, merge, without_additions
+from quintet.apis.casconfig.places import ABSENT, POD_ROOTS, Path, Subject, absolute, as_text, copy_value
 from quintet.apis.casconfig.sameness import same
+from quintet.apis.casconfig.template import POD
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import JsonObject, ObjectKey
-
-Leave = Callable[[Ledger, Entry], bool]
 
 
 class _Found(NamedTuple):
@@ -40,6 +44,24 @@ class Setting(NamedTuple):
     value: Any
     at: int | None = None
     """Where in its list a new item goes; left out, to the end."""
+
+
+class Recorded(NamedTuple):
+    """One value of a layer as it was, so that it can be restored later."""
+
+    entry: Entry
+    held: bool
+    """Whether it was there; else others had changed it."""
+    found: "_Found | None"
+
+
+class RecordedLayer(NamedTuple):
+    """The layer of a config on one object, so that it can be restored later."""
+
+    layer: int
+    values: tuple[Recorded, ...]
+    order: dict[tuple[ObjectKey, Path], list[str]]
+    """What stood before the items that other configs have added to lists."""
 
 
 class Left(NamedTuple):
@@ -64,6 +86,8 @@ class Rewrite(NamedTuple):
     """What the config had set, somebody else has changed, and now stays as they left it."""
     retaken: tuple[str, ...] = ()
     """What the config had set, somebody else has changed, and is now set again."""
+    dropped: tuple[str, ...] = ()
+    """What others have added to a container that the config has brought, and that is removed or replaced."""
 
 
 def original(live: JsonObject) -> JsonObject:
@@ -97,37 +121,39 @@ def build_rewrite(
     `NotRestorableError`.
     """
     wanted = list(settings)
-    # A container in which something is set is one that the config still has to do with.
-    paths = {path for setting in wanted for path in (setting.path, setting.path[:2])}
     stack = _Stack(live, config)
-    subject = stack.take_off(lambda ledger, entry: ledger.config == config and entry.path not in paths)
-    written: list[Ledger] = []
-    for ledger in stack.with_layer(config, pod):
-        if ledger.config == config:
-            now = Ledger(config, ledger.layer, pod, stack.lay(subject, config, pod, wanted))
-        else:
-            now = Ledger(ledger.config, ledger.layer, ledger.pod, stack.lay_again(subject, ledger))
-        if now.entries:
-            written.append(now)
-    held = next((ledger.entries for ledger in written if ledger.config == config), ())
-    if wanted:
-        check_restorable(held)
-    # What is taken back must fit, whatever it reveals: only what is set has a bound.
-    result = with_ledgers(subject.object, written, bounded=bool(wanted))
-    lost = stack.lost.get(config, {})
-    return Rewrite(
-        _with_tests(live, diff(live, result)),
-        result,
-        tuple(as_text(entry.path) for entry in held),
-        tuple(Left(as_text(path), found) for path, found in lost.items() if path not in paths),
-        tuple(as_text(path) for path in lost if path in paths),
+    keep = {setting.path for setting in wanted}
+    subject = stack.take_off(config, keep)
+    stack.add_layer(Ledger(config, stack.top + 1, pod, ()))
+    return stack.rewrite(
+        subject, config, pod, keep, lambda: stack.lay(subject, config, pod, wanted), bounded=bool(wanted)
     )
 
 
-def recorded_settings(live: JsonObject, config: ObjectKey) -> tuple[Setting, ...]:
-    """What a config has set on an object, so that it can be set again later. Raises `LedgerError`."""
-    found = next((ledger.entries for ledger in ledgers(live, config) if ledger.config == config), ())
-    return tuple(Setting(entry.path, entry.now, entry.at) for entry in found)
+def restore_layer(
+    live: JsonObject, config: ObjectKey, layer: RecordedLayer, pod: Path | None = None
+) -> Rewrite:
+    """Make the layer of a config what it was, except where others have changed the object since.
+
+    Raises `LedgerError` and `LedgerTooLargeError`.
+    """
+    stack = _Stack(live, config)
+    keep = {each.entry.path for each in layer.values if each.held or each.found}
+    subject = stack.take_off(config, keep)
+    stack.add_layer(Ledger(config, layer.layer, pod, ()))
+    stack.reorder(layer.order)
+    return stack.rewrite(
+        subject, config, pod, keep, lambda: stack.lay_back(subject, config, pod, layer.values), bounded=False
+    )
+
+
+def record_layer(live: JsonObject, config: ObjectKey) -> RecordedLayer:
+    """Return the layer of a config as it is, so that it can be restored later. Raises `LedgerError`."""
+    stack = _Stack(live, config)
+    stack.take_off()
+    own = next((ledger for ledger in stack.ledgers if ledger.config == config), Ledger(config, 0, None, ()))
+    values = tuple(stack.record(own, entry) for entry in own.entries)
+    return RecordedLayer(own.layer, values, stack.order_of_others(config))
 
 
 def _with_tests(live: JsonObject, operations: list[JsonObject]) -> tuple[JsonObject, ...]:
@@ -146,59 +172,202 @@ class _Stack:
         self.ledgers = ledgers(live, config)
         self.lost: dict[ObjectKey, dict[Path, Any]] = {}
         """By config: what does not hold what was set, and what it holds."""
+        self.left: dict[Path, Any] = {}
+        """Fields that a config does not set any more, others have changed, and so stay."""
+        self.dropped: list[Path] = []
+        """Fields that others have added to containers of a config, and that are removed or replaced."""
+        self._found: dict[tuple[ObjectKey, Path], Any] = {}
         self._as_found: dict[tuple[ObjectKey, Path], _Found] = {}
+        """What has been taken off, as it was found."""
 
-    def take_off(self, leave: Leave = lambda ledger, entry: False) -> Subject:
-        """The object without any layer.
-
-        What somebody else has changed stays. A container that a config brought is different: an edit of
-        it does not make it theirs, so it is taken off as well, unless it is to be left.
-        """
+    def take_off(self, config: ObjectKey | None = None, keep: Collection[Path] = ()) -> Subject:
+        """Return the object without any layer; of `config`, the values outside of `keep` end for good."""
         subject = Subject(without_ledgers(self.live))
         for ledger in reversed(self.ledgers):
             for entry in reversed(ledger.entries):
                 path = absolute(entry.path, ledger.pod)
-                found = subject.get(path) if path is not None else ABSENT
-                if path is None or not same(entry.path, found, entry.now):
-                    self.lost.setdefault(ledger.config, {})[entry.path] = found
-                    if path is None or not _goes_anyway(entry, found) or leave(ledger, entry):
-                        continue
-                if found is not ABSENT:
+                if path is None or self._is_unread(ledger, entry):
+                    continue
+                found = subject.get(path)
+                held = holds(entry.path, found, entry.now)
+                beneath = self._beneath(
+                    entry, found, held, ledger.config == config and entry.path not in keep
+                )
+                taken = held or not same(entry.path, beneath, found)
+                kept = found if taken else copy_value(found)
+                self._found[ledger.config, entry.path] = kept
+                if not held:
+                    self.lost.setdefault(ledger.config, {})[entry.path] = kept
+                if taken and found is not ABSENT:
                     self._as_found[ledger.config, entry.path] = _Found(found, subject.before(path))
-                _restore(subject, path, entry)
+                if beneath is ABSENT:
+                    subject.remove(path, entry.made)
+                elif taken:
+                    subject.put(path, beneath, entry.at)
         return subject
 
-    def with_layer(self, config: ObjectKey, pod: Path | None) -> list[Ledger]:
-        """All layers in order, with one for the config on top if it has none yet."""
-        if any(ledger.config == config for ledger in self.ledgers):
-            return self.ledgers
-        top = max((ledger.layer for ledger in self.ledgers), default=0)
-        return [*self.ledgers, Ledger(config, top + 1, pod, ())]
+    def _beneath(self, entry: Entry, found: Any, held: bool, ends: bool) -> Any:
+        """Return what is at the path of an entry without it."""
+        path, changed = entry.path, dict[Path, Any]()
+        if entry.is_container and entry.was is ABSENT and entry.now is not ABSENT and found is not ABSENT:
+            # A container that a config has brought goes as a whole. If others have changed what the config
+            # has set in it, it is theirs once the config ends.
+            beneath = found if ends and not held else ABSENT
+            if ends and held:
+                self.dropped += additions(path, found, entry.now)
+            elif ends:
+                changed[path] = copy_value(found)
+        else:
+            beneath = merge(path, entry.now, found, entry.was, lost=changed)
+        if ends:
+            self.left |= changed
+        return beneath
+
+    def _is_unread(self, ledger: Ledger, entry: Entry) -> bool:
+        """Return whether the object was read without the part that an entry is about."""
+        return entry.path[0] in POD_ROOTS and (ledger.pod or POD)[0] not in self.live
+
+    def rewrite(
+        self,
+        subject: Subject,
+        config: ObjectKey,
+        pod: Path | None,
+        keep: Collection[Path],
+        lay: Callable[[], tuple[Entry, ...]],
+        *,
+        bounded: bool,
+    ) -> Rewrite:
+        """Lay on all layers, that of `config` by `lay`, and return the difference to the live object."""
+        written: list[Ledger] = []
+        held: tuple[Entry, ...] = ()
+        for ledger in self.ledgers:
+            if ledger.config == config:
+                unread = tuple(each for each in ledger.entries if self._is_unread(ledger, each))
+                held = lay()
+                now = Ledger(config, ledger.layer, ledger.pod if unread else pod, (*unread, *held))
+            else:
+                now = Ledger(ledger.config, ledger.layer, ledger.pod, self.lay_again(subject, ledger))
+            if now.entries:
+                written.append(now)
+        if bounded:
+            check_restorable(held)
+        # What is taken back must fit, whatever it reveals: only what is set has a bound.
+        result = with_ledgers(subject.object, written, bounded=bounded)
+        paths = tuple(as_text(entry.path) for entry in held)
+        retaken = tuple(as_text(path) for path in self.lost.get(config, {}) if path in keep)
+        if retaken and self._is_hidden(config, subject, held):
+            return Rewrite((), self.live, paths)
+        return Rewrite(
+            _with_tests(self.live, diff(self.live, result)),
+            result,
+            paths,
+            tuple(Left(as_text(path), found) for path, found in self.left.items()),
+            retaken,
+            tuple(as_text(path) for path in self.dropped),
+        )
+
+    def _is_hidden(self, config: ObjectKey, subject: Subject, held: Iterable[Entry]) -> bool:
+        """Return whether what a config sets again is beneath a container that another config has replaced.
+
+        Setting it again would change nothing but ledgers, and every look would find it changed again.
+        """
+        before = {path: entry.now for path, entry in self._entries(config).items()}
+        return before == {entry.path: entry.now for entry in held} and not diff(
+            without_ledgers(self.live), subject.object
+        )
+
+    @property
+    def top(self) -> int:
+        """The highest layer."""
+        return max((ledger.layer for ledger in self.ledgers), default=0)
+
+    def add_layer(self, ledger: Ledger) -> None:
+        """Add the layer of a config that has none."""
+        if all(each.config != ledger.config for each in self.ledgers):
+            self.ledgers = sorted([*self.ledgers, ledger], key=lambda each: (each.layer, each.config))
+
+    def order_of_others(self, config: ObjectKey) -> dict[tuple[ObjectKey, Path], list[str]]:
+        """Return what stands before the items that other configs have added to lists."""
+        return {
+            key: found.before
+            for key, found in self._as_found.items()
+            if key[0] != config and found.before is not None
+        }
+
+    def reorder(self, order: Mapping[tuple[ObjectKey, Path], list[str]]) -> None:
+        """Let items of other configs stand where they stood before, instead of where they were found."""
+        for key, before in order.items():
+            if key in self._as_found:
+                self._as_found[key] = self._as_found[key]._replace(before=before)
+
+    def record(self, ledger: Ledger, entry: Entry) -> Recorded:
+        """Return how an entry was found."""
+        held = entry.path not in self.lost.get(ledger.config, {})
+        return Recorded(entry, held, self._as_found.get((ledger.config, entry.path)))
 
     def lay_again(self, subject: Subject, ledger: Ledger) -> tuple[Entry, ...]:
-        """A layer of another config as it was found. What it has lost is not set again here: that is for
-        its own config to decide.
-        """
-        lost = self.lost.get(ledger.config, {})
+        """Lay on a layer as it was found. What others have changed in it is for its own config to decide."""
         entries: list[Entry] = []
         for entry in ledger.entries:
-            found = self._as_found.get((ledger.config, entry.path))
-            if entry.path not in lost or found is not None:
+            was = self.record(ledger, entry)
+            if self._is_unread(ledger, entry):
+                entries.append(entry)
+            elif was.held or was.found:
                 setting = Setting(entry.path, entry.now, entry.at)
-                entries += _lay(subject, ledger.pod, setting, found or _Found(entry.now))
+                entries += _lay(subject, ledger.pod, setting, was.found or _Found(entry.now))
+            else:
+                entries.append(_beside(subject, ledger.pod, entry))
         return tuple(entries)
 
     def lay(
         self, subject: Subject, config: ObjectKey, pod: Path | None, settings: Iterable[Setting]
     ) -> tuple[Entry, ...]:
-        """Set values; returns what is to be written down about those that could be set."""
+        """Set values; return the entries of those that could be set."""
+        before = self._entries(config)
         entries: list[Entry] = []
         for setting in settings:
-            found = self._as_found.get((config, setting.path), _Found(setting.value))
-            # As the server has it, if that is what is meant: its defaults are no difference.
-            value = found.value if same(setting.path, found.value, setting.value) else setting.value
-            entries += _lay(subject, pod, setting, _Found(value, found.before))
+            path, value, _ = setting
+            found, entry = self._as_found.get((config, path)), before.get(path)
+            if found is not None and entry is not None and value is not ABSENT:
+                value = merge(
+                    path, entry.now, found.value, value, enforce=True, lost=self.left, replaced=self.dropped
+                )
+            stays = entry is None or entry.was is not ABSENT or entry.at == setting.at
+            entries += _lay(subject, pod, setting, _Found(value, found.before if found and stays else None))
         return tuple(entries)
+
+    def lay_back(
+        self, subject: Subject, config: ObjectKey, pod: Path | None, layer: Iterable[Recorded]
+    ) -> tuple[Entry, ...]:
+        """Restore values, except where others have changed them since; return the entries of the layer."""
+        now = self._entries(config)
+        entries: list[Entry] = []
+        for entry, held, found in layer:
+            path, place = entry.path, absolute(entry.path, pod)
+            ours = found.value if found is not None else ABSENT
+            if place is None or not (held or found):
+                entries.append(_beside(subject, pod, entry))
+                continue
+            if path in now:
+                value = merge(path, now[path].now, self._found.get((config, path), ABSENT), ours)
+            else:
+                value = merge(path, entry.was, subject.get(place), ours)
+            if holds(path, value, entry.now) or (
+                value is not ABSENT and not same(path, value, subject.get(place))
+            ):
+                setting = Setting(path, entry.now, entry.at)
+                entries += _lay(subject, pod, setting, _Found(value, found.before if found else None))
+            else:
+                entries.append(_beside(subject, pod, entry))
+        return tuple(entries)
+
+    def _entries(self, config: ObjectKey) -> dict[Path, Entry]:
+        return {
+            entry.path: entry
+            for ledger in self.ledgers
+            if ledger.config == config
+            for entry in ledger.entries
+        }
 
 
 def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: _Found) -> Iterable[Entry]:
@@ -215,18 +384,14 @@ def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: _Found) ->
     stood = subject.index_after(path, looks.before) if looks.before is not None else None
     made = subject.put(path, looks.value, setting.at if stood is None else stood)
     if made is not None:
+        was = without_additions(setting.path, was, looks.value, setting.value)
         yield Entry(setting.path, was, setting.value, setting.at if at is None else at, made)
 
 
-def _goes_anyway(entry: Entry, found: Any) -> bool:
-    """Whether a path that does not hold what was set is put back all the same."""
-    if found is ABSENT:
-        return entry.was is ABSENT  # gone already, but maybe not the empty map that was made for it
-    return entry.is_container and entry.now is not ABSENT
-
-
-def _restore(subject: Subject, path: Path, entry: Entry) -> None:
-    if entry.was is ABSENT:
-        subject.remove(path, entry.made)
-    else:
-        subject.put(path, entry.was, entry.at)
+def _beside(subject: Subject, pod: Path | None, entry: Entry) -> Entry:
+    """Return the entry of a value that others have changed, and that is not set again."""
+    path = absolute(entry.path, pod)
+    found = subject.get(path) if path is not None else ABSENT
+    # What is there now only looks as if this entry had set it; and with a container goes what it had replaced.
+    gone = entry.is_container and entry.now is not ABSENT and found is ABSENT
+    return replace(entry, was=found) if gone or holds(entry.path, found, entry.now) else entry

@@ -37,6 +37,9 @@ LARGEST_ANNOTATIONS: Final = 256 * 1024
 _PODS: Final = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
 
 
+_encode_value = msgspec.json.Encoder(order="deterministic").encode
+
+
 class LedgerError(ValueError):
     """A ledger that cannot be read: somebody else has changed it.
 
@@ -159,7 +162,9 @@ def _encode(ledger: Ledger) -> str:
     body: JsonObject = {"of": str(ledger.config), "layer": ledger.layer}
     if ledger.pod is not None:
         body["pod"] = ".".join(ledger.pod)
-    body["set"] = {as_text(entry.path): _encoded_entry(entry) for entry in ledger.entries}
+    # Entries are in their order, and the fields of a value in any: their order is no difference.
+    entries = {as_text(entry.path): _encoded_entry(entry) for entry in ledger.entries}
+    body["set"] = {path: msgspec.Raw(_encode_value(entry)) for path, entry in entries.items()}
     return msgspec.json.encode(body).decode()
 
 

@@ -32,7 +32,11 @@ POD_ROOTS: Final = (*CONTAINER_LISTS, "tolerations")
 
 
 def _by(field: str) -> Callable[[JsonObject], str]:
-    return lambda item: str(item.get(field, ""))
+    def named(item: JsonObject) -> str:
+        name = item.get(field, "")
+        return name if isinstance(name, str) else _whole(name)
+
+    return named
 
 
 def _port(item: JsonObject) -> str:
@@ -61,6 +65,13 @@ IDENTITIES: Final[dict[str, Callable[[Any], str]]] = {
 def identity(field: str, item: Any) -> str:
     """What an item of such a list is known by."""
     return IDENTITIES[field](item) if isinstance(item, dict) else _whole(item)
+
+
+def names_item(path: Path) -> bool:
+    """Return whether a path is that of an item of a list, and not of a field."""
+    if path[0] not in POD_ROOTS:
+        return False
+    return len(path) == 2 or (len(path) == 4 and path[2] in IDENTITIES)
 
 
 def copy_value(value: Any) -> Any:

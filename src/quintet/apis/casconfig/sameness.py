@@ -8,7 +8,7 @@ grow any more: a new one would restart every pod of a cluster at its upgrade. Pu
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
-from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, IDENTITIES, Path
+from quintet.apis.casconfig.places import ABSENT, CONTAINER_LISTS, Path, names_item
 from quintet.apis.meta import JsonObject
 from quintet.apis.quantity import amount
 
@@ -36,7 +36,12 @@ def same(path: Path, one: Any, other: Any) -> bool:
     if one is ABSENT or other is ABSENT:
         return one is other
     name = _name(path)
-    return _equal(_canonical(name, one), _canonical(name, other))
+    return equal(_canonical(name, one), _canonical(name, other))
+
+
+def canonical(path: Path, value: JsonObject) -> JsonObject:
+    """Return a map at a (relative) path with the defaults of the server, and without what is empty."""
+    return _canonical_object(_name(path), value)
 
 
 def _name(path: Path) -> str:
@@ -45,9 +50,9 @@ def _name(path: Path) -> str:
         return ""
     if len(path) == 2:
         return "container"
-    if path[-2] in _QUANTITIES:
-        return "quantity"
-    return path[-2] if path[-2] in IDENTITIES else path[-1]
+    if names_item(path):
+        return path[2]
+    return "quantity" if len(path) > 3 and path[-2] in _QUANTITIES else path[-1]
 
 
 def _canonical(name: str, value: Any) -> Any:
@@ -85,16 +90,16 @@ def _is_nothing(key: str, value: Any) -> bool:
 
 
 def _pull_policy(image: str) -> str:
-    if "@" in image:
-        return "IfNotPresent"
-    tag = image.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    # As in Kubernetes: `latest` is always pulled, even next to a digest; without both it is the default.
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal(one: Any, other: Any) -> bool:
     """Equality as JSON has it: to Python alone, `1` and `true` are the same."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        return len(one) == len(other) and all(map(equal, one, other))
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)

@@ -47,6 +47,8 @@ class EventReporter:
             self._record(step, NORMAL, "Injected", note)
         else:
             self._record(step, NORMAL, "Restored", f"The changes of CASConfig {config.key} were undone")
+        if step.foreign and step.state is not TargetState.LEFT:
+            self._record(step, WARNING, "LeftAsFound", f"CASConfig {config.key}: {step.foreign}")
 
     def _on_error(self, config: CASConfig, step: Step) -> bool:
         reasons = {

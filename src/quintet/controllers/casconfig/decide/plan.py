@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from quintet.apis.casconfig import kinds, layers, matching
 from quintet.apis.casconfig.injection import Injection, Skipped, desired_settings, place_to_inject
-from quintet.apis.casconfig.layers import Rewrite, Setting
+from quintet.apis.casconfig.layers import RecordedLayer, Rewrite
 from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, NotRestorableError, has_ledger
 from quintet.apis.casconfig.places import Path
 from quintet.apis.casconfig.sources import Value
@@ -100,11 +100,13 @@ class Step:
     left: tuple[str, ...] = ()
     retaken: tuple[str, ...] = ()
     """Paths that another manager reverted since the config set them."""
+    foreign: str = ""
+    """What happens to changes of other managers in what the config does not set any more."""
     skipped: tuple[Skipped, ...] = ()
     reason: str = Reason.APPLIED
     message: str = ""
-    before: tuple[Setting, ...] = ()
-    """What the config had set on the object before."""
+    before: RecordedLayer | None = None
+    """What the config had set on the object before the patch."""
     held: bool = False
     """Whether the object has changes of the config."""
     rounds: int = 0
@@ -145,11 +147,9 @@ def undo_step(found: FoundObject, config: ObjectKey) -> Step:
     """Return the step that undoes a config's changes. Errors become part of the step."""
     try:
         rewrite = layers.build_rewrite(found.object, config, ())
-        before = layers.recorded_settings(found.object, config)
     except LedgerError as error:
         return _unreadable(found, str(error))
     left = tuple(each.path for each in rewrite.left)
-    message = f"not undone, because another manager changed it: {_join_paths(left)}" if left else ""
     return Step(
         found.resource,
         found.key,
@@ -157,22 +157,22 @@ def undo_step(found: FoundObject, config: ObjectKey) -> Step:
         TargetState.LEFT if left else TargetState.ROLLED_BACK,
         patch=rewrite.patch,
         left=left,
+        foreign=_foreign_changes(rewrite),
         reason=Reason.LEFT if left else Reason.UNDONE,
-        message=message,
-        before=before,
+        message=_foreign_changes(rewrite),
         held=True,
     )
 
 
-def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, ...]) -> Step:
-    """Return the step that restores what the config had set before."""
-    if not before:
+def rollback_step(found: FoundObject, config: ObjectKey, before: RecordedLayer | None) -> Step:
+    """Return the step that restores what the config had set before, and its ledger."""
+    if before is None or not before.values:
         return undo_step(found, config)
     try:
-        rewrite = layers.build_rewrite(found.object, config, before, place_to_inject(found.pod))
+        rewrite = layers.restore_layer(found.object, config, before, place_to_inject(found.pod))
     except LedgerError as error:
         return _unreadable(found, str(error))
-    except (LedgerTooLargeError, NotRestorableError) as error:
+    except LedgerTooLargeError as error:
         return _failed_step(found, (), Reason.LEDGER_TOO_LARGE, str(error), held=True)
     return Step(
         found.resource,
@@ -182,6 +182,7 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: tuple[Setting, 
         patch=rewrite.patch,
         paths=rewrite.paths,
         reason=Reason.ROLLED_BACK,
+        message=_foreign_changes(rewrite),
         before=before,
         held=True,
     )
@@ -254,10 +255,11 @@ def _build_step(
         paths=rewrite.paths,
         left=tuple(each.path for each in rewrite.left),
         retaken=rewrite.retaken,
+        foreign=_foreign_changes(rewrite),
         skipped=injection.skipped,
         reason=reason,
         message=message,
-        before=layers.recorded_settings(found.object, resolved.config) if held else (),
+        before=layers.record_layer(found.object, resolved.config) if held and rewrite.patch else None,
         held=held,
     )
 
@@ -311,6 +313,18 @@ def _failed_step(
         message=message,
         held=held,
     )
+
+
+def _foreign_changes(rewrite: Rewrite) -> str:
+    """Return a message about what other managers have changed; empty if nothing."""
+    changes = (
+        ("not undone, because another manager changed it", tuple(each.path for each in rewrite.left)),
+        (
+            "another manager added this to a container of the config; it is removed or replaced",
+            rewrite.dropped,
+        ),
+    )
+    return "; ".join(f"{what}: {_join_paths(paths)}" for what, paths in changes if paths)
 
 
 def _join_paths(paths: Iterable[str]) -> str:
