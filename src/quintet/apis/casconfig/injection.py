@@ -6,9 +6,10 @@ name) → envs → tolerations → labels and annotations. Given the object as t
 """
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, Final, NamedTuple
 
-from quintet.apis.casconfig.layers import Setting
+from quintet.apis.casconfig.ledger import raise_too_large
 from quintet.apis.casconfig.merging import MERGED
 from quintet.apis.casconfig.places import (
     ABSENT,
@@ -20,6 +21,7 @@ from quintet.apis.casconfig.places import (
     as_text,
     identity,
 )
+from quintet.apis.casconfig.rewrites import Setting, least_size
 from quintet.apis.casconfig.sources import SecretKey, Value
 from quintet.apis.casconfig.spec import FromOperation, Policy, ToType, Values
 from quintet.apis.casconfig.template import POD, pod_annotations
@@ -50,9 +52,14 @@ def desired_settings(
     obj: JsonObject,
     values: Mapping[FromOperation, Value],
     pod: Path | None,
+    *,
+    most_bytes: float = inf,
 ) -> Injection:
-    """What the policies that match an object set on it; `values` has all that is taken from elsewhere."""
-    draft = _Draft(obj, pod)
+    """What the policies that match an object set on it; `values` has all that is taken from elsewhere.
+
+    Raises `LedgerTooLargeError` as soon as they set more bytes than may be kept.
+    """
+    draft = _Draft(obj, pod, most_bytes)
     for policy in policies:
         draft.policy = policy
         if pod is not None:
@@ -73,11 +80,14 @@ class _Draft:
 
     policy: Policy
 
-    def __init__(self, obj: JsonObject, pod: Path | None) -> None:
+    def __init__(self, obj: JsonObject, pod: Path | None, most_bytes: float) -> None:
         self.subject = Subject(obj)
         self.pod = pod
         self.settings: dict[Path, Setting] = {}
         self.skipped: list[Skipped] = []
+        self._size, self._most_bytes = 0, most_bytes
+        self._above: set[Path] = set()
+        """Paths below which something was set."""
         self._found = {(kind, name) for kind in CONTAINER_LISTS for name in self.names(kind)}
 
     def get(self, path: Path) -> Any:
@@ -90,15 +100,33 @@ class _Draft:
         place = absolute(path, self.pod)
         if place is None:
             return
-        for below in [known for known in self.settings if known[: len(path)] == path]:
-            del self.settings[below]
+        known = self.settings.get(path)
+        if known is not None and known == (path, value, at) and path not in self._above:
+            self.settings[path] = self.settings.pop(path)  # as an earlier policy has set it
+            return
+        self._forget(path)
         if value is ABSENT:
             self.subject.remove(place)
             if path not in self._found:
                 return  # an earlier policy has brought it
         elif self.subject.put(place, value, at) is None:
             return
-        self.settings[path] = Setting(path, value, at)
+        self._add(Setting(path, value, at))
+
+    def _forget(self, path: Path) -> None:
+        """Drop what was set at or below a path."""
+        below = [path] if path in self.settings else []
+        if path in self._above:
+            below += [known for known in self.settings if known[: len(path)] == path and known != path]
+        for each in below:
+            self._size -= least_size(self.settings.pop(each))
+
+    def _add(self, setting: Setting) -> None:
+        self.settings[setting.path] = setting
+        self._above.update(setting.path[:length] for length in range(1, len(setting.path)))
+        self._size += least_size(setting)
+        if self._size > self._most_bytes:
+            raise_too_large(self._size)
 
     def whole_settings(self) -> Iterable[Setting]:
         """Yield what is set. What is set in a container that is set as a whole is part of that container."""
@@ -135,8 +163,10 @@ def _set_pod(draft: _Draft, values: Values, taken: Mapping[FromOperation, Value]
         _replace_main(draft, values.main)
     for sidecar in values.sidecars:
         _add_or_merge(draft, sidecar)
+    containers = [(kind, name) for kind in CONTAINER_LISTS for name in draft.names(kind)]
     for item in _variables(draft, values, taken):
-        _set_variable(draft, item)
+        for container in containers:
+            _set_variable(draft, container, item)
     for toleration in values.tolerations:
         draft.set(("tolerations", identity("tolerations", toleration)), toleration)
 
@@ -203,17 +233,14 @@ def _variables(draft: _Draft, values: Values, taken: Mapping[FromOperation, Valu
     return found
 
 
-def _set_variable(draft: _Draft, item: JsonObject) -> None:
-    for kind in CONTAINER_LISTS:
-        for name in draft.names(kind):
-            path = (kind, name, "env", item["name"])
-            present = draft.get(path)
-            from_elsewhere = isinstance(present, dict) and present.get("valueFrom")
-            if from_elsewhere and path not in draft.settings and not draft.policy.override:
-                why = "takes its value from elsewhere (valueFrom); override: true replaces it"
-                draft.skip(as_text(path), "HasValueFrom", f"{item['name']} of container {name} {why}")
-            else:
-                draft.set(path, item)
+def _set_variable(draft: _Draft, container: Path, item: JsonObject) -> None:
+    path = (*container, "env", item["name"])
+    present = ABSENT if draft.policy.override or path in draft.settings else draft.get(path)
+    if isinstance(present, dict) and present.get("valueFrom"):
+        why = "takes its value from elsewhere (valueFrom); override: true replaces it"
+        draft.skip(as_text(path), "HasValueFrom", f"{item['name']} of container {container[1]} {why}")
+    else:
+        draft.set(path, item)
 
 
 def _set_metadata(draft: _Draft, values: Values, taken: Mapping[FromOperation, Value]) -> None:

@@ -11,83 +11,25 @@ Pure; `injection` says what a layer is to be, the controller sends the patch.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from quintet.apis.casconfig.ledger import (
+    LARGEST,
     Entry,
     Ledger,
     check_restorable,
     ledgers,
+    raise_too_large,
     with_ledgers,
     without_ledgers,
 )
 from quintet.apis.casconfig.merging import additions, holds, merge, without_additions
 from quintet.apis.casconfig.places import ABSENT, POD_ROOTS, Path, Subject, absolute, as_text, copy_value
+from quintet.apis.casconfig.rewrites import Found, Left, Recorded, RecordedLayer, Rewrite, Setting, least_size
 from quintet.apis.casconfig.sameness import same
 from quintet.apis.casconfig.template import POD
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import JsonObject, ObjectKey
-
-
-class _Found(NamedTuple):
-    """How a value that was set looks on an object."""
-
-    value: Any
-    before: list[str] | None = None
-    """What stands before it, if it is an item of a list."""
-
-
-class Setting(NamedTuple):
-    """One value to be set, or with `ABSENT` to be removed."""
-
-    path: Path
-    value: Any
-    at: int | None = None
-    """Where in its list a new item goes; left out, to the end."""
-
-
-class Recorded(NamedTuple):
-    """One value of a layer as it was, so that it can be restored later."""
-
-    entry: Entry
-    held: bool
-    """Whether it was there; else others had changed it."""
-    found: "_Found | None"
-
-
-class RecordedLayer(NamedTuple):
-    """The layer of a config on one object, so that it can be restored later."""
-
-    layer: int
-    values: tuple[Recorded, ...]
-    order: dict[tuple[ObjectKey, Path], list[str]]
-    """What stood before the items that other configs have added to lists."""
-
-
-class Left(NamedTuple):
-    """A path that does not hold what was set there: somebody has changed it since, so it stays."""
-
-    path: str
-    found: Any
-    """What is there now, or `ABSENT`."""
-
-
-class Rewrite(NamedTuple):
-    """What is to become of an object."""
-
-    patch: tuple[JsonObject, ...]
-    """One JSON patch, ledgers included, that the server refuses (409) if the object has changed since it
-    was read. Empty: nothing to do."""
-    object: JsonObject
-    """The object as it is then."""
-    paths: tuple[str, ...] = ()
-    """What the config holds on it then."""
-    left: tuple[Left, ...] = ()
-    """What the config had set, somebody else has changed, and now stays as they left it."""
-    retaken: tuple[str, ...] = ()
-    """What the config had set, somebody else has changed, and is now set again."""
-    dropped: tuple[str, ...] = ()
-    """What others have added to a container that the config has brought, and that is removed or replaced."""
 
 
 def original(live: JsonObject) -> JsonObject:
@@ -121,6 +63,8 @@ def build_rewrite(
     `NotRestorableError`.
     """
     wanted = list(settings)
+    if (size := sum(map(least_size, wanted))) > LARGEST:
+        raise_too_large(size)  # before the work that it would take
     stack = _Stack(live, config)
     keep = {setting.path for setting in wanted}
     subject = stack.take_off(config, keep)
@@ -177,7 +121,7 @@ class _Stack:
         self.dropped: list[Path] = []
         """Fields that others have added to containers of a config, and that are removed or replaced."""
         self._found: dict[tuple[ObjectKey, Path], Any] = {}
-        self._as_found: dict[tuple[ObjectKey, Path], _Found] = {}
+        self._as_found: dict[tuple[ObjectKey, Path], Found] = {}
         """What has been taken off, as it was found."""
 
     def take_off(self, config: ObjectKey | None = None, keep: Collection[Path] = ()) -> Subject:
@@ -199,7 +143,7 @@ class _Stack:
                 if not held:
                     self.lost.setdefault(ledger.config, {})[entry.path] = kept
                 if taken and found is not ABSENT:
-                    self._as_found[ledger.config, entry.path] = _Found(found, subject.before(path))
+                    self._as_found[ledger.config, entry.path] = Found(found, subject.before(path))
                 if beneath is ABSENT:
                     subject.remove(path, entry.made)
                 elif taken:
@@ -314,10 +258,16 @@ class _Stack:
                 entries.append(entry)
             elif was.held or was.found:
                 setting = Setting(entry.path, entry.now, entry.at)
-                entries += _lay(subject, ledger.pod, setting, was.found or _Found(entry.now))
-            else:
+                entries += _lay(subject, ledger.pod, setting, was.found or Found(entry.now))
+            elif not self._is_replaced(subject, ledger, entry):
                 entries.append(_beside(subject, ledger.pod, entry))
         return tuple(entries)
+
+    def _is_replaced(self, subject: Subject, ledger: Ledger, entry: Entry) -> bool:
+        """Return whether others have removed the container of an entry, and a config beneath brings it."""
+        path = absolute(entry.path, ledger.pod)
+        gone = self._found.get((ledger.config, entry.path)) is ABSENT
+        return entry.is_container and gone and path is not None and subject.get(path) is not ABSENT
 
     def lay(
         self, subject: Subject, config: ObjectKey, pod: Path | None, settings: Iterable[Setting]
@@ -333,7 +283,7 @@ class _Stack:
                     path, entry.now, found.value, value, enforce=True, lost=self.left, replaced=self.dropped
                 )
             stays = entry is None or entry.was is not ABSENT or entry.at == setting.at
-            entries += _lay(subject, pod, setting, _Found(value, found.before if found and stays else None))
+            entries += _lay(subject, pod, setting, Found(value, found.before if found and stays else None))
         return tuple(entries)
 
     def lay_back(
@@ -356,7 +306,7 @@ class _Stack:
                 value is not ABSENT and not same(path, value, subject.get(place))
             ):
                 setting = Setting(path, entry.now, entry.at)
-                entries += _lay(subject, pod, setting, _Found(value, found.before if found else None))
+                entries += _lay(subject, pod, setting, Found(value, found.before if found else None))
             else:
                 entries.append(_beside(subject, pod, entry))
         return tuple(entries)
@@ -370,7 +320,7 @@ class _Stack:
         }
 
 
-def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: _Found) -> Iterable[Entry]:
+def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: Found) -> Iterable[Entry]:
     """Set a value as it looks on this object, and in a list where it stood: order alone is no change."""
     path = absolute(setting.path, pod)
     if path is None:
@@ -392,6 +342,6 @@ def _beside(subject: Subject, pod: Path | None, entry: Entry) -> Entry:
     """Return the entry of a value that others have changed, and that is not set again."""
     path = absolute(entry.path, pod)
     found = subject.get(path) if path is not None else ABSENT
-    # What is there now only looks as if this entry had set it; and with a container goes what it had replaced.
+    # What is there now only looks as if this entry had set it; with a container goes what it had replaced.
     gone = entry.is_container and entry.now is not ABSENT and found is ABSENT
     return replace(entry, was=found) if gone or holds(entry.path, found, entry.now) else entry

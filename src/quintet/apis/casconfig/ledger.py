@@ -9,7 +9,8 @@ above. Pure. Read and written by `layers`; nothing else makes or changes one.
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -170,17 +171,22 @@ def _encode(ledger: Ledger) -> str:
 
 def _check_sizes(annotations: dict[str, str], added: Collection[str]) -> None:
     sizes = {key: len(key) + len(value.encode()) for key, value in annotations.items()}
-    for key, size in sizes.items():
-        if key in added and size > LARGEST:
-            raise LedgerTooLargeError(
-                f"what config {key.removeprefix(PREFIX)} changes takes {size} bytes to write down, and "
-                f"{LARGEST} are allowed; set less in one config"
-            )
+    for key in added:
+        if sizes[key] > LARGEST:
+            raise_too_large(sizes[key])
     if sum(sizes.values()) > LARGEST_ANNOTATIONS:
         raise LedgerTooLargeError(
             "with what was there before written down, the annotations would have more than "
             f"{LARGEST_ANNOTATIONS} bytes"
         )
+
+
+def raise_too_large(size: int) -> NoReturn:
+    """Raise `LedgerTooLargeError` for a ledger of so many bytes, or more."""
+    raise LedgerTooLargeError(
+        f"what this config changes takes {size} bytes or more to write down, and {LARGEST} are allowed; "
+        f"set less in one config"
+    )
 
 
 def _encoded_entry(entry: Entry) -> JsonObject:
@@ -203,6 +209,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     pod: str | None = None
 
 
+@lru_cache(maxsize=64)  # a decision reads each ledger several times
 def _decode(key: str, text: str, object_namespace: str) -> Ledger:
     try:
         body = msgspec.json.decode(text, type=_Body)

@@ -98,11 +98,46 @@ def absolute(path: Path, pod: Path | None) -> Path | None:
     return (*pod, *path) if pod is not None else None
 
 
+class _Items:
+    """What the items of one list are known by, and where they stand; found once, and kept up to date."""
+
+    def __init__(self, items: list[Any], field: str) -> None:
+        self.items = items
+        self.names = [identity(field, item) for item in items]
+        self._places: dict[str, int] | None = None
+
+    def index(self, name: str) -> int | None:
+        """Return where an item stands."""
+        if self._places is None:
+            # Of two variables of one name, Kubernetes takes the last.
+            self._places = {name: at for at, name in enumerate(self.names)}
+        return self._places.get(name)
+
+    def insert(self, at: int, name: str, item: Any) -> None:
+        """Add an item."""
+        if at == len(self.names) and self._places is not None:
+            self._places[name] = at
+        else:
+            self._places = None
+        self.names.insert(at, name)
+        self.items.insert(at, item)
+
+    def remove(self, at: int) -> None:
+        """Remove an item."""
+        if self._places is not None and at == len(self.names) - 1 == len(self._places) - 1:
+            del self._places[self.names[at]]
+        else:
+            self._places = None
+        del self.names[at], self.items[at]
+
+
 class Subject:
     """A copy of an object that is being rewritten. All paths are absolute."""
 
     def __init__(self, obj: JsonObject) -> None:
         self.object: JsonObject = {**obj, "metadata": {**(obj.get("metadata") or {})}}
+        self._lists: dict[int, _Items] = {}
+        """By the id of a list, which lives as long as its items here."""
         # The rest is never changed by a path, and much of it is large.
         for holder, names in ((self.object, ("spec",)), (self.object["metadata"], METADATA_ROOTS)):
             for name in names:
@@ -114,7 +149,7 @@ class Subject:
         node: Any = self.object
         field = ""
         for step in path:
-            at = _at(node, field, step)
+            at = self._at(node, field, step)
             if at is None:
                 return ABSENT
             node, field = node[at], step
@@ -122,21 +157,25 @@ class Subject:
 
     def index(self, path: Path) -> int | None:
         """Where in its list the item at a path stands; None for what is in no list."""
-        holder = self.get(path[:-1])
-        found: int | None = _at(holder, path[-2], path[-1]) if isinstance(holder, list) else None
-        return found
+        items = self._items(path[:-1])
+        return items.index(path[-1]) if items is not None else None
 
     def before(self, path: Path) -> list[str] | None:
         """What stands before an item in its list; None for what is in no list, or not there."""
-        index = self.index(path)
-        items = self.get(path[:-1])
-        return None if index is None else [identity(path[-2], item) for item in items[:index]]
+        items = self._items(path[:-1])
+        index = items.index(path[-1]) if items is not None else None
+        return items.names[:index] if items is not None and index is not None else None
 
     def index_after(self, path: Path, names: list[str]) -> int | None:
         """Where in its list an item stands that comes after these; None if none of them is there."""
         if not names:
             return 0
-        found = [self.index((*path[:-1], name)) for name in names]
+        items = self._items(path[:-1])
+        if items is None:
+            return None
+        if items.names and items.names[-1] == names[-1]:
+            return len(items.names)
+        found = [items.index(name) for name in names]
         return max((index + 1 for index in found if index is not None), default=None)
 
     def put(self, path: Path, value: Any, at: int | None = None) -> int | None:
@@ -150,11 +189,12 @@ class Subject:
             return None
         value = copy_value(value)  # what is set inside it later is not part of what was given
         if isinstance(holder, list):
-            index = _at_item(holder, path[-2], path[-1])
+            items = self._known(holder, path[-2])
+            index = items.index(path[-1])
             if index is not None:
                 holder[index] = value
             else:
-                holder.insert(len(holder) if at is None else min(at, len(holder)), value)
+                items.insert(len(holder) if at is None else min(at, len(holder)), path[-1], value)
         else:
             holder[path[-1]] = value
         return made
@@ -162,8 +202,11 @@ class Subject:
     def remove(self, path: Path, made: int = 0) -> None:
         """Take a value away, and so many of the maps and lists around it as it leaves empty."""
         holder = self.get(path[:-1])
-        at = _at(holder, path[-2] if len(path) > 1 else "", path[-1])
-        if at is not None:
+        field = path[-2] if len(path) > 1 else ""
+        at = self._at(holder, field, path[-1])
+        if isinstance(at, int):
+            self._known(holder, field).remove(at)
+        elif at is not None:
             del holder[at]
         if made and holder in ({}, []) and len(path) > 1:
             self.remove(path[:-1], made - 1)
@@ -173,7 +216,7 @@ class Subject:
         node: Any = self.object
         field, made = "", 0
         for step in path:
-            at = _at(node, field, step)
+            at = self._at(node, field, step)
             if at is None or node[at] is None:
                 if not isinstance(node, dict):
                     return None, made
@@ -182,21 +225,25 @@ class Subject:
             node, field = node[at], step
         return (node, made) if _has_places(node, field) else (None, made)
 
+    def _at(self, node: Any, field: str, step: str) -> str | int | None:
+        """The key or index under which a step goes on from here; None if there is none."""
+        if not _has_places(node, field):
+            return None
+        if isinstance(node, dict):
+            return step if step in node else None
+        return self._known(node, field).index(step)
+
+    def _items(self, path: Path) -> _Items | None:
+        node = self.get(path)
+        return self._known(node, path[-1]) if isinstance(node, list) and _has_places(node, path[-1]) else None
+
+    def _known(self, items: list[Any], field: str) -> _Items:
+        known = self._lists.get(id(items))
+        if known is None:
+            known = self._lists[id(items)] = _Items(items, field)
+        return known
+
 
 def _has_places(node: Any, field: str) -> bool:
     """Whether a path can go on from here: the items of other lists are known by nothing."""
     return isinstance(node, dict) or (isinstance(node, list) and field in IDENTITIES)
-
-
-def _at(node: Any, field: str, step: str) -> Any:
-    """The key or index under which a step goes on from here; None if there is none."""
-    if not _has_places(node, field):
-        return None
-    if isinstance(node, dict):
-        return step if step in node else None
-    return _at_item(node, field, step)
-
-
-def _at_item(items: list[Any], field: str, step: str) -> int | None:
-    # From the back: of two variables of one name, Kubernetes takes the last.
-    return next((at for at in reversed(range(len(items))) if identity(field, items[at]) == step), None)

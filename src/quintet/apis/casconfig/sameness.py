@@ -36,7 +36,7 @@ def same(path: Path, one: Any, other: Any) -> bool:
     if one is ABSENT or other is ABSENT:
         return one is other
     name = _name(path)
-    return equal(_canonical(name, one), _canonical(name, other))
+    return equal(one, other) or equal(_canonical(name, one), _canonical(name, other))
 
 
 def canonical(path: Path, value: JsonObject) -> JsonObject:

@@ -114,7 +114,10 @@ class Batch:
             return
         taken = [task for task in outcome.taken if task.step.state is not TargetState.FAILED]
         before = {task.step.target: task.step.before for task in taken}
-        back = [self._rollback_task(task) for task in reversed(taken)]
+        back, turns = [], self._writer.turns()
+        for task in reversed(taken):
+            await turns.give()
+            back.append(self._rollback_task(task))
 
         def again(found: FoundObject) -> Step | None:
             return plan.rollback_step(found, self._wish.config, before[found.resource, found.key])
@@ -135,8 +138,9 @@ class Batch:
 
     async def _undo_all(self) -> None:
         """Undo all changes of the config."""
-        tasks = []
+        tasks, turns = [], self._writer.turns()
         for task in self._tasks.values():
+            await turns.give()
             found = self._writer.found(task)
             if found is not None and (step := self._undoing(found)) is not None:
                 tasks.append(Task(task.scope, task.pod, step))

@@ -43,6 +43,7 @@ from quintet.controllers.casconfig.events import EventReporter, config_events
 from quintet.controllers.casconfig.failures import FailureHistory
 from quintet.controllers.casconfig.kinds import Kinds
 from quintet.controllers.casconfig.survey import Blocker, Survey, Surveyor, reach_of
+from quintet.controllers.casconfig.turns import Turns
 from quintet.controllers.casconfig.watches import Watches
 from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task
 from quintet.kube.client import Client
@@ -57,8 +58,6 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 _UNDO_RETRY_SECONDS = 5.0
 # How long the deletion of a namespace waits for the lists of objects to undo: a list may never succeed.
 _SURVEY_SECONDS = 30.0
-# How many objects are decided on before other tasks run.
-_AT_A_TIME = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +161,9 @@ class CASConfigController(ObjectReconciler[CASConfig]):
 
     async def _undo_everything(self, config: CASConfig, survey: Survey) -> BatchResult:
         """Undo all changes of a config."""
-        tasks = []
+        tasks, turns = [], Turns(self._clock)
         for scope, seen in survey.objects():
+            await turns.give()
             found = FoundObject(scope.resource, survey.pods.get(scope.resource), seen.decode())
             if has_ledger(found.object, config.key) and not seen.deleting:
                 tasks.append(Task(scope, found.pod, plan.undo_step(found, config.key)))
@@ -200,9 +200,9 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         """Return the objects that the config concerns, each with its next step."""
         known, tasks = entries(config), dict[Target, Task]()
         settled, looked_at = self._decisions.decisions_for(config, resolved), set[Target]()
-        for count, (scope, seen) in enumerate(survey.objects(), 1):
-            if count % _AT_A_TIME == 0:
-                await self._clock.sleep(0)
+        turns = Turns(self._clock)
+        for scope, seen in survey.objects():
+            await turns.give()
             looked_at.add((scope.resource, seen.key))
             if (scope.resource, seen.key) in tasks and not scope.whole:
                 continue

@@ -15,6 +15,7 @@ from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject
 from quintet.clock import Clock
 from quintet.controllers.casconfig.decide.plan import FoundObject, Step, Target
+from quintet.controllers.casconfig.turns import Turns
 from quintet.controllers.casconfig.watches import Watches, WatchScope
 from quintet.kube.client import JSON, Client
 from quintet.kube.errors import (
@@ -101,6 +102,10 @@ class TargetWriter:
 
         await _run_workers(work, min(AT_ONCE, len(waiting)))
         return outcome
+
+    def turns(self) -> Turns:
+        """Return turns for work on many targets."""
+        return Turns(self._clock)
 
     def found(self, task: Task) -> FoundObject | None:
         """Return the cached object of a task."""

@@ -9,9 +9,15 @@ from enum import StrEnum
 
 from quintet.apis.casconfig import kinds, layers, matching
 from quintet.apis.casconfig.injection import Injection, Skipped, desired_settings, place_to_inject
-from quintet.apis.casconfig.layers import RecordedLayer, Rewrite
-from quintet.apis.casconfig.ledger import LedgerError, LedgerTooLargeError, NotRestorableError, has_ledger
+from quintet.apis.casconfig.ledger import (
+    LARGEST,
+    LedgerError,
+    LedgerTooLargeError,
+    NotRestorableError,
+    has_ledger,
+)
 from quintet.apis.casconfig.places import Path
+from quintet.apis.casconfig.rewrites import RecordedLayer, Rewrite
 from quintet.apis.casconfig.sources import Value
 from quintet.apis.casconfig.spec import CASConfigSpec, FromOperation
 from quintet.apis.casconfig.types import TargetState
@@ -19,6 +25,8 @@ from quintet.apis.meta import JsonObject, ObjectKey, Resource
 
 MAX_ROUNDS = 3
 """How often another manager may revert a value before the config stops setting it."""
+_MOST_BYTES_ON_THE_WAY = 2 * LARGEST
+"""Of all values that the policies of a config set on one object: later ones may replace earlier ones."""
 
 
 class Reason(StrEnum):
@@ -218,7 +226,9 @@ def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matchin
     policies = tuple(policy.name for policy in match.policies)
     try:
         beneath = layers.beneath(found.object, resolved.config)
-        injection = desired_settings(match.policies, beneath, resolved.values, place)
+        injection = desired_settings(
+            match.policies, beneath, resolved.values, place, most_bytes=_MOST_BYTES_ON_THE_WAY
+        )
         try:
             rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
         except NotRestorableError as error:
