@@ -142,7 +142,7 @@ def test_oversized_annotation_of_another_config_does_not_count_as_a_ledger_of_th
 def test_oversized_ledger_is_refused_with_a_next_step():
     huge = {f"k{number}": "x" * 60_000 for number in range(2)}
     with pytest.raises(
-        LedgerTooLargeError, match=f"config low changes takes .* {LARGEST} are allowed; set less"
+        LedgerTooLargeError, match=f"this config changes takes .* {LARGEST} are allowed; set less"
     ):
         given(a_deployment(), LOW, annotations=huge)
 

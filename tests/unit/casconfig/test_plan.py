@@ -3,21 +3,16 @@
 import msgspec
 import pytest
 
-from kit.clock import VirtualClock
 from quintet.apis.casconfig import CASConfig, CASConfigSpec, CASConfigStatus, TargetState, layers
 from quintet.apis.casconfig.injection import desired_settings
 from quintet.apis.casconfig.types import MOST_LISTED, Reach
 from quintet.apis.jsonpatch import diff
 from quintet.apis.meta import ObjectKey, ObjectMeta, Resource, find_condition
-from quintet.controllers.casconfig.contests import RESET_SECONDS, Contests, entries, entry_key
 from quintet.controllers.casconfig.decide import plan
 from quintet.controllers.casconfig.decide.managers import last_manager
 from quintet.controllers.casconfig.decide.plan import FoundObject, Reason, ResolvedConfig, Step
 from quintet.controllers.casconfig.decide.status import (
     Report,
-    as_failed,
-    as_rolled_back,
-    as_waiting,
     blocked_status,
     planned_change,
     status_of,
@@ -187,102 +182,10 @@ def test_more_targets_than_max_targets_block_the_config():
     assert "2 objects match" in message
 
 
-def taken_back(wish=None):
-    """A step for a target that somebody has changed back."""
-    wish = wish or a_wish()
-    obj = changed(a_deployment(), wish)
-    obj["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "theirs"
-    return plan.decide_step(wish, found(obj))
-
-
 def with_rounds(config, step):
     """The config, with what its status says after a step."""
     status = status_of(config, Report([step]))
     return msgspec.structs.replace(config, status=status)
-
-
-def test_third_contested_round_is_not_applied():
-    clock, config = VirtualClock(), a_config()
-    contests, states = Contests(clock), []
-    for _ in range(4):
-        step = taken_back()
-        assert step.retaken == ("containers/main/env/A",)
-        judged = contests.apply_limit(config, step, entries(config).get(entry_key(step)))
-        config = with_rounds(config, judged)
-        states.append((judged.state, judged.rounds, bool(judged.patch)))
-    assert states == [
-        (TargetState.APPLIED, 1, True),
-        (TargetState.APPLIED, 2, True),
-        (TargetState.CONTESTED, 3, False),
-        (TargetState.CONTESTED, 3, False),
-    ]
-    assert find_condition(config.status.conditions, "Ready").reason == "Contested"
-
-
-async def test_round_after_a_long_pause_starts_a_new_count():
-    clock, config = VirtualClock(), a_config()
-    contests = Contests(clock)
-    rounds = []
-    for _ in range(4):
-        step = contests.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
-        config = with_rounds(config, step)
-        rounds.append(step.rounds)
-        await clock.advance(RESET_SECONDS + 1)
-    assert rounds == [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        pytest.param(lambda step: as_failed(step, "Forbidden", "no"), id="refused"),
-        pytest.param(as_waiting, id="waiting for another one"),
-        pytest.param(lambda step: as_rolled_back(step, "taken back"), id="taken back"),
-        pytest.param(lambda step: as_rolled_back(as_waiting(step), "taken back"), id="still taken back"),
-    ],
-)
-def test_only_reverted_values_count_as_a_round(outcome):
-    contests, config = Contests(VirtualClock()), a_config()
-    config = with_rounds(config, contests.apply_limit(config, taken_back(), None))
-    for _ in range(5):
-        step = contests.apply_limit(config, taken_back(), entries(config)[entry_key(taken_back())])
-        assert (step.state, step.rounds, bool(step.patch)) == (TargetState.APPLIED, 2, True)
-        config = with_rounds(config, outcome(step))
-        assert config.status.targets[0].rounds == 1
-
-
-async def test_rounds_counted_by_another_process_expire_too():
-    clock, config = VirtualClock(), a_config()
-    first = Contests(clock)
-    for _ in range(2):
-        step = first.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
-        config = with_rounds(config, step)
-    before, restarted = entries(config)[entry_key(taken_back())], Contests(clock)
-    await clock.advance(RESET_SECONDS - 1)
-    assert restarted.apply_limit(config, taken_back(), before).rounds == 3
-    restarted = Contests(clock)
-    await clock.advance(RESET_SECONDS + 1)
-    assert restarted.apply_limit(config, taken_back(), before).rounds == 1
-
-
-async def test_expired_rounds_are_dropped():
-    clock, config = VirtualClock(), a_config()
-    contests = Contests(clock)
-    contests.apply_limit(config, taken_back(), None)
-    await clock.advance(RESET_SECONDS)
-    contests.tidy(config.key)
-    assert len(contests) == 1
-    await clock.advance(1)
-    contests.tidy(config.key)
-    assert len(contests) == 0
-
-
-def test_edited_config_starts_a_new_count():
-    contests, config = Contests(VirtualClock()), a_config()
-    for _ in range(2):
-        step = contests.apply_limit(config, taken_back(), entries(config).get(entry_key(taken_back())))
-        config = with_rounds(config, step)
-    edited = msgspec.structs.replace(config, metadata=ObjectMeta(name="one", namespace="shop", generation=2))
-    assert contests.apply_limit(edited, taken_back(), entries(edited)[entry_key(taken_back())]).rounds == 1
 
 
 def a_manager(name, time, fields, **more):

@@ -15,9 +15,11 @@ from typing import Any
 
 from quintet.apis.casconfig.ledger import (
     LARGEST,
+    Contest,
     Entry,
     Ledger,
     check_restorable,
+    count_round,
     ledgers,
     raise_too_large,
     with_ledgers,
@@ -55,12 +57,18 @@ def beneath(live: JsonObject, config: ObjectKey) -> JsonObject:
 
 
 def build_rewrite(
-    live: JsonObject, config: ObjectKey, settings: Iterable[Setting], pod: Path | None = None
+    live: JsonObject,
+    config: ObjectKey,
+    settings: Iterable[Setting],
+    pod: Path | None = None,
+    *,
+    generation: int = 0,
+    now: int = 0,
 ) -> Rewrite:
     """Make the layer of a config what it is to be; without settings, take it away.
 
-    `pod` is where the object has its pod. Raises `LedgerError`, `LedgerTooLargeError` and
-    `NotRestorableError`.
+    `pod` is where the object has its pod; `generation` and `now` are for counting rounds. Raises
+    `LedgerError`, `LedgerTooLargeError` and `NotRestorableError`.
     """
     wanted = list(settings)
     if (size := sum(map(least_size, wanted))) > LARGEST:
@@ -69,6 +77,7 @@ def build_rewrite(
     keep = {setting.path for setting in wanted}
     subject = stack.take_off(config, keep)
     stack.add_layer(Ledger(config, stack.top + 1, pod, ()))
+    stack.count_round(config, keep, generation, now)
     return stack.rewrite(
         subject, config, pod, keep, lambda: stack.lay(subject, config, pod, wanted), bounded=bool(wanted)
     )
@@ -86,6 +95,7 @@ def restore_layer(
     subject = stack.take_off(config, keep)
     stack.add_layer(Ledger(config, layer.layer, pod, ()))
     stack.reorder(layer.order)
+    stack.set_contest(config, layer.contest)
     return stack.rewrite(
         subject, config, pod, keep, lambda: stack.lay_back(subject, config, pod, layer.values), bounded=False
     )
@@ -97,7 +107,7 @@ def record_layer(live: JsonObject, config: ObjectKey) -> RecordedLayer:
     stack.take_off()
     own = next((ledger for ledger in stack.ledgers if ledger.config == config), Ledger(config, 0, None, ()))
     values = tuple(stack.record(own, entry) for entry in own.entries)
-    return RecordedLayer(own.layer, values, stack.order_of_others(config))
+    return RecordedLayer(own.layer, values, stack.order_of_others(config), own.contest)
 
 
 def _with_tests(live: JsonObject, operations: list[JsonObject]) -> tuple[JsonObject, ...]:
@@ -120,6 +130,7 @@ class _Stack:
         """Fields that a config does not set any more, others have changed, and so stay."""
         self.dropped: list[Path] = []
         """Fields that others have added to containers of a config, and that are removed or replaced."""
+        self.rounds = self.recorded = 0
         self._found: dict[tuple[ObjectKey, Path], Any] = {}
         self._as_found: dict[tuple[ObjectKey, Path], Found] = {}
         """What has been taken off, as it was found."""
@@ -188,9 +199,9 @@ class _Stack:
             if ledger.config == config:
                 unread = tuple(each for each in ledger.entries if self._is_unread(ledger, each))
                 held = lay()
-                now = Ledger(config, ledger.layer, ledger.pod if unread else pod, (*unread, *held))
+                now = replace(ledger, pod=ledger.pod if unread else pod, entries=(*unread, *held))
             else:
-                now = Ledger(ledger.config, ledger.layer, ledger.pod, self.lay_again(subject, ledger))
+                now = replace(ledger, entries=self.lay_again(subject, ledger))
             if now.entries:
                 written.append(now)
         if bounded:
@@ -208,6 +219,8 @@ class _Stack:
             tuple(Left(as_text(path), found) for path, found in self.left.items()),
             retaken,
             tuple(as_text(path) for path in self.dropped),
+            self.rounds,
+            self.recorded,
         )
 
     def _is_hidden(self, config: ObjectKey, subject: Subject, held: Iterable[Entry]) -> bool:
@@ -229,6 +242,22 @@ class _Stack:
         """Add the layer of a config that has none."""
         if all(each.config != ledger.config for each in self.ledgers):
             self.ledgers = sorted([*self.ledgers, ledger], key=lambda each: (each.layer, each.config))
+
+    def count_round(self, config: ObjectKey, keep: Collection[Path], generation: int, now: int) -> None:
+        """Count a round of a config if others have changed what it sets again."""
+        contest = next(ledger.contest for ledger in self.ledgers if ledger.config == config)
+        self.recorded = contest.rounds if contest is not None and contest.generation == generation else 0
+        self.rounds = self.recorded
+        if any(path in keep for path in self.lost.get(config, {})):
+            contest = count_round(contest, generation, now)
+            self.set_contest(config, contest)
+            self.rounds = contest.rounds
+
+    def set_contest(self, config: ObjectKey, contest: Contest | None) -> None:
+        """Record the contest of a config."""
+        self.ledgers = [
+            replace(ledger, contest=contest) if ledger.config == config else ledger for ledger in self.ledgers
+        ]
 
     def order_of_others(self, config: ObjectKey) -> dict[tuple[ObjectKey, Path], list[str]]:
         """Return what stands before the items that other configs have added to lists."""

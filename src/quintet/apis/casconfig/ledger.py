@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
@@ -35,6 +35,8 @@ RESERVED: Final = (PREFIX, "quintet.dev/", "kubectl.kubernetes.io/last-applied-c
 LARGEST: Final = 64 * 1024
 """Bytes of one ledger. All annotations of an object together may have 256 KiB."""
 LARGEST_ANNOTATIONS: Final = 256 * 1024
+RESET_SECONDS: Final = 600
+"""A change by others so long after the last one starts a new count."""
 _PODS: Final = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
 
 
@@ -74,6 +76,22 @@ class Entry:
         return self.path[0] in CONTAINER_LISTS and len(self.path) == 2
 
 
+class Contest(NamedTuple):
+    """How often others have changed what a config had set, and the config has set it again."""
+
+    rounds: int
+    generation: int
+    """Of the config."""
+    last: int
+    """When it was set again for the last time, in seconds since 1970."""
+
+
+def count_round(before: Contest | None, generation: int, now: int) -> Contest:
+    """Return the contest with one more round; the first one if the last was long ago, or before an edit."""
+    goes_on = before is not None and before.generation == generation and now - before.last <= RESET_SECONDS
+    return Contest(before.rounds + 1 if before is not None and goes_on else 1, generation, now)
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """All changes of one config on one object, in the order in which they were made."""
@@ -83,6 +101,7 @@ class Ledger:
     pod: Path | None
     """Where in the object the pod is; None if it has none."""
     entries: tuple[Entry, ...]
+    contest: Contest | None = None
 
 
 def annotation(config: ObjectKey, namespace: str) -> str:
@@ -163,6 +182,8 @@ def _encode(ledger: Ledger) -> str:
     body: JsonObject = {"of": str(ledger.config), "layer": ledger.layer}
     if ledger.pod is not None:
         body["pod"] = ".".join(ledger.pod)
+    if ledger.contest is not None:
+        body["contest"] = list(ledger.contest)
     # Entries are in their order, and the fields of a value in any: their order is no difference.
     entries = {as_text(entry.path): _encoded_entry(entry) for entry in ledger.entries}
     body["set"] = {path: msgspec.Raw(_encode_value(entry)) for path, entry in entries.items()}
@@ -207,6 +228,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     layer: int
     set: dict[str, dict[str, Any]]
     pod: str | None = None
+    contest: Contest | None = None
 
 
 @lru_cache(maxsize=64)  # a decision reads each ledger several times
@@ -224,7 +246,7 @@ def _decode(key: str, text: str, object_namespace: str) -> Ledger:
         raise LedgerError(
             f"metadata.annotations[{key}] is not as the controller wrote it: {error}"
         ) from error
-    return Ledger(ObjectKey(namespace, name), body.layer, pod, entries)
+    return Ledger(ObjectKey(namespace, name), body.layer, pod, entries, body.contest)
 
 
 def _decoded_entry(text: str, body: dict[str, Any]) -> Entry:

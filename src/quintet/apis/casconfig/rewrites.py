@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from quintet.apis.casconfig.ledger import Entry
+from quintet.apis.casconfig.ledger import Contest, Entry
 from quintet.apis.casconfig.places import Path
 from quintet.apis.meta import JsonObject, ObjectKey
 
@@ -47,6 +47,7 @@ class RecordedLayer(NamedTuple):
     values: tuple[Recorded, ...]
     order: dict[tuple[ObjectKey, Path], list[str]]
     """What stood before the items that other configs have added to lists."""
+    contest: Contest | None = None
 
 
 class Left(NamedTuple):
@@ -73,3 +74,7 @@ class Rewrite(NamedTuple):
     """What the config had set, somebody else has changed, and is now set again."""
     dropped: tuple[str, ...] = ()
     """What others have added to a container that the config has brought, and that is removed or replaced."""
+    rounds: int = 0
+    """How often others have changed what this generation of the config had set, with this time."""
+    recorded: int = 0
+    """The rounds of this generation before."""

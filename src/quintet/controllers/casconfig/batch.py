@@ -173,7 +173,7 @@ class Batch:
 
     def _record_applied(self, step: Step) -> None:
         self.result.steps[step.target] = step
-        if step.state is not TargetState.FAILED:
+        if step.state not in (TargetState.FAILED, TargetState.CONTESTED):
             self.result.changed.append(step)
 
     def _note(self, failure: Failure) -> None:

@@ -1,55 +1,60 @@
-"""Counts how often another manager reverts a target, and stops setting it at a limit.
+"""Remembers the targets that another manager keeps reverting, so that the config does not try again.
 
-The count is kept in the status and survives restarts; the time of the last round is kept here. A round long
-after the previous one starts a new count.
+The ledger of a target counts the rounds. Here is which of them were given up: the last round is not written.
 """
 
+from collections.abc import Set
 from dataclasses import replace
 
 from quintet.apis.casconfig import CASConfig, Target, TargetState
 from quintet.apis.meta import ObjectKey
-from quintet.clock import Clock
 from quintet.controllers.casconfig.decide import plan
 from quintet.controllers.casconfig.decide.plan import MAX_ROUNDS, Step, kind_name
 
-RESET_SECONDS = 600.0
-
 
 class Contests:
-    """The contested rounds of all configs."""
+    """The contested targets of all configs, with the generation for which they are, and the message."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._started = clock.monotonic()
-        self._last: dict[ObjectKey, dict[plan.Target, float]] = {}
+    def __init__(self) -> None:
+        self._given_up: dict[ObjectKey, dict[plan.Target, tuple[int, str]]] = {}
 
     def forget(self, config: ObjectKey) -> None:
-        """Reset the count of a deleted or changed config."""
-        self._last.pop(config, None)
+        """Drop a deleted config."""
+        self._given_up.pop(config, None)
 
-    def tidy(self, config: ObjectKey) -> None:
-        """Drop rounds that are too old to count."""
-        now, last = self._clock.monotonic(), self._last.get(config, {})
-        for target in [target for target, at in last.items() if now - at > RESET_SECONDS]:
-            del last[target]
+    def tidy(self, config: ObjectKey, seen: Set[plan.Target]) -> None:
+        """Drop all targets but these."""
+        known = self._given_up.get(config, {})
+        for target in known.keys() - seen:
+            del known[target]
 
     def __len__(self) -> int:
-        return sum(map(len, self._last.values()))
+        return sum(map(len, self._given_up.values()))
 
-    def apply_limit(self, config: CASConfig, step: Step, before: Target | None) -> Step:
-        """Return the step with its rounds; `CONTESTED` and without a patch if there are too many."""
-        rounds = before.rounds if before is not None and _current(config) else 0
+    def is_known(self, config: CASConfig, step: Step) -> bool:
+        """Return whether a target was given up for the current generation."""
+        known = self._given_up.get(config.key, {}).get(step.target)
+        return known is not None and known[0] == config.metadata.generation
+
+    def remember(self, config: CASConfig, step: Step) -> None:
+        """Record that a target is given up until the config is edited, or holds on the target again."""
+        self._given_up.setdefault(config.key, {})[step.target] = config.metadata.generation, step.message
+
+    def keep(self, config: CASConfig, step: Step, before: Target | None) -> Step:
+        """Return the step, `CONTESTED` and without a patch if the target was given up.
+
+        `before` is the target in the status.
+        """
         if not step.retaken:
-            return step if step.rounds == rounds else replace(step, rounds=rounds)
-        if before is not None and before.state is TargetState.CONTESTED and _current(config):
-            return replace(plan.contested_step(step, rounds), message=before.message)
-        now, last = self._clock.monotonic(), self._last.setdefault(config.key, {})
-        # Rounds that another process counted happened before this process started.
-        if now - last.get(step.target, self._started) > RESET_SECONDS:
-            rounds = 0
-        last[step.target] = now
-        rounds += 1
-        return plan.contested_step(step, rounds) if rounds >= MAX_ROUNDS else replace(step, rounds=rounds)
+            self._given_up.get(config.key, {}).pop(step.target, None)
+            return step
+        if self.is_known(config, step):
+            return replace(plan.contested_step(step), message=self._given_up[config.key][step.target][1])
+        # Another process gave it up, maybe long ago.
+        if before is not None and before.state is TargetState.CONTESTED and step.recorded >= MAX_ROUNDS - 1:
+            step = replace(plan.contested_step(step), message=before.message)
+            self.remember(config, step)
+        return step
 
 
 def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
@@ -60,7 +65,3 @@ def entries(config: CASConfig) -> dict[tuple[str, str, str], Target]:
 def entry_key(step: Step) -> tuple[str, str, str]:
     """Return the key of a step's target in `entries`."""
     return kind_name(step.resource), step.key.namespace, step.key.name
-
-
-def _current(config: CASConfig) -> bool:
-    return config.status.observed_generation == config.metadata.generation

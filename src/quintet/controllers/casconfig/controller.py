@@ -89,7 +89,7 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         self._surveyor = surveyor
         self._writer = writer
         self._operator = operator
-        self._contests = Contests(clock)
+        self._contests = Contests()
         self._events = EventReporter(recorder)
         self._failures = FailureHistory()
         self._previews: dict[ObjectKey, _Preview] = {}
@@ -173,7 +173,14 @@ class CASConfigController(ObjectReconciler[CASConfig]):
         return done
 
     async def _inject(self, config: CASConfig, survey: Survey, context: Context[CASConfig]) -> Outcome:
-        resolved = ResolvedConfig(config.key, config.spec, survey.sources.values, self._operator)
+        resolved = ResolvedConfig(
+            config.key,
+            config.spec,
+            survey.sources.values,
+            self._operator,
+            config.metadata.generation,
+            int(self._clock.now().timestamp()),
+        )
         tasks = await self._decide_all(config, resolved, survey)
         if (found := plan.blocking_reason(config.spec, [task.step for task in tasks])) is not None:
             return await self._block(config, Blocker(*found))
@@ -210,25 +217,23 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             step = settled.step(scope, pod, seen)
             if step is None:
                 continue
-            before = known.get(entry_key(step))
-            step = self._contests.apply_limit(config, step, before)
-            again = before is not None and before.state is TargetState.CONTESTED
-            tasks[step.target] = await self._name_rival(Task(scope, pod, step), again)
+            step = self._contests.keep(config, step, known.get(entry_key(step)))
+            if step.state is TargetState.CONTESTED and not self._contests.is_known(config, step):
+                step = await self._name_rival(Task(scope, pod, step))
+                self._contests.remember(config, step)
+            tasks[step.target] = Task(scope, pod, step)
         settled.keep(looked_at)
-        self._contests.tidy(config.key)
+        self._contests.tidy(config.key, looked_at)
         return list(tasks.values())
 
-    async def _name_rival(self, task: Task, known: bool) -> Task:
-        """Add the name of the other writer to the step of a contested target."""
-        step = task.step
-        if step.state is not TargetState.CONTESTED or known:
-            return task
+    async def _name_rival(self, task: Task) -> Step:
+        """Return the step of a contested target with the name of the other writer."""
         try:
             live = await self._writer.get_live(task)
         except KubeError:
-            return task
-        name = last_manager(live, step.retaken, task.pod, self._client.field_manager)
-        return replace(task, step=plan.contested_step(step, step.rounds, name))
+            return task.step
+        name = last_manager(live, task.step.retaken, task.pod, self._client.field_manager)
+        return plan.contested_step(task.step, name)
 
     async def _preview(
         self, config: CASConfig, resolved: ResolvedConfig, tasks: list[Task], survey: Survey

@@ -55,6 +55,7 @@ class DecisionCache:
         generation = config.metadata.generation
         if known is None or known.generation != generation or known.resolved != resolved:
             known = self._decisions[config.key] = ConfigDecisions(generation, resolved)
+        known.resolved = resolved
         return known
 
     def forget(self, config: ObjectKey) -> None:

@@ -238,8 +238,7 @@ def _keep_history(first: Step, now: Step | None) -> Step | None:
     """
     if now is None or now.uid != first.uid:
         return now
-    rounds = first.rounds + (bool(now.retaken) and not first.retaken)
-    return replace(now, before=first.before, held=first.held, rounds=rounds)
+    return replace(now, before=first.before, held=first.held)
 
 
 def _gone(step: Step, error: NotFound) -> bool:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from quintet.apis.casconfig import kinds, layers, matching
@@ -68,6 +68,9 @@ class ResolvedConfig:
     values: Mapping[FromOperation, Value]
     operator: str = ""
     """Namespace of the operator."""
+    generation: int = 0
+    now: int = field(default=0, compare=False)
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,9 @@ class Step:
     held: bool = False
     """Whether the object has changes of the config."""
     rounds: int = 0
+    """How often other managers have reverted them."""
+    recorded: int = 0
+    """The rounds that the ledger had before."""
 
     @property
     def target(self) -> Target:
@@ -196,9 +202,10 @@ def rollback_step(found: FoundObject, config: ObjectKey, before: RecordedLayer |
     )
 
 
-def contested_step(step: Step, rounds: int, manager: str = "") -> Step:
+def contested_step(step: Step, manager: str = "") -> Step:
     """Return a step that is not applied, because another manager keeps reverting it."""
     who = manager or "somebody else"
+    rounds = max(step.rounds, MAX_ROUNDS)
     message = f"{who} has reverted this {rounds} times: {_join_paths(step.retaken)}"
     return replace(
         step,
@@ -230,7 +237,14 @@ def _injection_step(resolved: ResolvedConfig, found: FoundObject, match: matchin
             match.policies, beneath, resolved.values, place, most_bytes=_MOST_BYTES_ON_THE_WAY
         )
         try:
-            rewrite = layers.build_rewrite(found.object, resolved.config, injection.settings, place)
+            rewrite = layers.build_rewrite(
+                found.object,
+                resolved.config,
+                injection.settings,
+                place,
+                generation=resolved.generation,
+                now=resolved.now,
+            )
         except NotRestorableError as error:
             injection = Injection((), (Skipped(",".join(policies), "", "NotRestorable", str(error)),))
             rewrite = layers.build_rewrite(found.object, resolved.config, (), place)
@@ -255,7 +269,7 @@ def _build_step(
     if not injection.settings:
         state, message = TargetState.SKIPPED, message or "the policies set nothing on it"
         reason = reason if injection.skipped else Reason.NOTHING_TO_SET
-    return Step(
+    step = Step(
         found.resource,
         found.key,
         found.uid,
@@ -271,7 +285,10 @@ def _build_step(
         message=message,
         before=layers.record_layer(found.object, resolved.config) if held and rewrite.patch else None,
         held=held,
+        rounds=rewrite.rounds,
+        recorded=rewrite.recorded,
     )
+    return contested_step(step) if step.retaken and step.rounds >= MAX_ROUNDS else step
 
 
 def _terminating(match: matching.Match) -> bool:
