@@ -33,6 +33,7 @@ from kit.kinds.casconfigs import (
 from kit.kinds.casconfigs import casconfig_operator as operator
 from quintet.apis.casconfig import CASCONFIGS, TargetState
 from quintet.apis.meta import Object, ObjectKey
+from quintet.controllers.casconfig import survey
 from quintet.controllers.casconfig.rbac import PERMISSIONS, USER_REQUIREMENTS
 from quintet.kube.client import Client
 from quintet.manifests.policy import policies
@@ -113,6 +114,25 @@ async def test_other_namespace_is_reached_only_with_binding_in_that_namespace(
         ]
         await delete_and_wait(casconfigs, key)
         assert comparable_fields(await get_object(casconfigs, other, "web")) == comparable_fields(before)
+
+
+async def test_former_namespaces_are_undone_first_if_the_status_cannot_hold_all(
+    casconfig_operator, casconfigs: Client, api: Api, namespace, monkeypatch
+):
+    monkeypatch.setattr(survey, "MOST_NAMES", 1)
+    async with fresh_namespace(api) as other:
+        await bind(api, other, *EVERYTHING, of=namespace)
+        for each in (namespace, other):
+            await casconfigs.create(DEPLOYMENTS, a_deployment("web"), Object, namespace=each)
+        before = await get_object(casconfigs, namespace, "web")
+        labels = a_policy(labels={"x": "y"})
+        key = await create(casconfigs, namespace, "moves", labels)
+        await wait_until_applied(casconfigs, key, 1)
+        await edit(casconfigs, key, labels, scope={"level": "namespace", "namespaces": [other]})
+        config = await wait_until_applied(casconfigs, key, 1)
+        assert [each.namespaces for each in config.status.reach] == [(other,)]
+        assert comparable_fields(await get_object(casconfigs, namespace, "web")) == comparable_fields(before)
+        await delete_and_wait(casconfigs, key)
 
 
 async def test_cluster_scope_needs_cluster_role_binding(

@@ -1,9 +1,18 @@
 """What is to be done to one object for one config, and what its status says of it. Pure functions."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
-from quintet.apis.casconfig import CASConfig, CASConfigSpec, CASConfigStatus, TargetState, layers
+from quintet.apis.casconfig import (
+    CASConfig,
+    CASConfigSpec,
+    CASConfigStatus,
+    PlannedChange,
+    TargetState,
+    layers,
+)
 from quintet.apis.casconfig.injection import desired_settings
 from quintet.apis.casconfig.types import MOST_LISTED, Reach
 from quintet.apis.jsonpatch import diff
@@ -17,7 +26,7 @@ from quintet.controllers.casconfig.decide.status import (
     planned_change,
     status_of,
 )
-from quintet.controllers.casconfig.survey import reach_of
+from quintet.controllers.casconfig.survey import is_too_large, reach_of, union_of
 from quintet.controllers.casconfig.watches import WatchScope, to_cached_object
 from quintet.kube.versions import Versions
 
@@ -232,6 +241,41 @@ def test_status_lists_problem_targets_first_and_counts_the_rest():
     assert (len(status.targets), status.targets_not_listed) == (MOST_LISTED, 11)
     assert (status.targets[0].name, status.targets[0].state) == ("web-9999", TargetState.FAILED)
     assert (status.matched, status.applied, status.failed, status.summary) == (511, 510, 1, "510/511")
+
+
+def test_status_of_many_large_targets_stays_far_below_the_limit_of_etcd():
+    paths = tuple(f"containers/web/env/{'V' * 490}{number:03}" for number in range(70))
+    steps = [replace(a_step(number), paths=paths) for number in range(MOST_LISTED)]
+    changes = tuple(PlannedChange(f"Deployment shop/web-{number}", "+" * 8192) for number in range(50))
+    status = status_of(a_config(), Report(steps, plan=changes))
+    assert len(msgspec.json.encode(status)) < 1024 * 1024
+    assert len(status.targets) >= 10
+    assert len(status.targets) + status.targets_not_listed == MOST_LISTED
+    assert len(status.plan) >= 40
+
+
+@pytest.mark.parametrize(
+    ("kinds", "namespaces", "length", "expected"),
+    [(1, 256, 63, False), (1, 257, 3, True), (256, 1, 3, False), (257, 1, 3, True), (40, 250, 63, True)],
+)
+def test_reach_that_a_status_cannot_hold_is_too_large(kinds, namespaces, length, expected):
+    names = tuple(f"{number:0{length}}" for number in range(namespaces))
+    assert is_too_large([Reach(f"v1/Kind{number}", names) for number in range(kinds)]) is expected
+
+
+def test_union_of_reaches_has_all_namespaces():
+    one, other = Reach("v1/A", ("b",)), Reach("v1/A", ("a", "c"))
+    assert union_of([one], [other, Reach("v1/B", ("x", "*"))]) == (
+        Reach("v1/A", ("a", "b", "c")),
+        Reach("v1/B", ("*",)),
+    )
+
+
+def test_generation_is_kept_of_sources_only():
+    for name, kept in (("web", True), ("", False)):
+        place = WatchScope(ObjectKey("shop", "casconfig"), DEPLOYMENTS, "shop", True, name)
+        obj = to_cached_object(place, a_deployment(generation=3), Versions()).decode()
+        assert ("generation" in obj["metadata"]) is kept
 
 
 def test_blocked_status_keeps_the_known_targets():

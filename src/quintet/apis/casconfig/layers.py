@@ -275,8 +275,10 @@ class _Stack:
 
     def record(self, ledger: Ledger, entry: Entry) -> Recorded:
         """Return how an entry was found."""
+        key = ledger.config, entry.path
         held = entry.path not in self.lost.get(ledger.config, {})
-        return Recorded(entry, held, self._as_found.get((ledger.config, entry.path)))
+        gone = entry.is_container and not held and self._found.get(key) is ABSENT
+        return Recorded(entry, held, self._as_found.get(key), gone)
 
     def lay_again(self, subject: Subject, ledger: Ledger) -> tuple[Entry, ...]:
         """Lay on a layer as it was found. What others have changed in it is for its own config to decide."""
@@ -288,15 +290,9 @@ class _Stack:
             elif was.held or was.found:
                 setting = Setting(entry.path, entry.now, entry.at)
                 entries += _lay(subject, ledger.pod, setting, was.found or Found(entry.now))
-            elif not self._is_replaced(subject, ledger, entry):
+            elif not was.gone:
                 entries.append(_beside(subject, ledger.pod, entry))
         return tuple(entries)
-
-    def _is_replaced(self, subject: Subject, ledger: Ledger, entry: Entry) -> bool:
-        """Return whether others have removed the container of an entry, and a config beneath brings it."""
-        path = absolute(entry.path, ledger.pod)
-        gone = self._found.get((ledger.config, entry.path)) is ABSENT
-        return entry.is_container and gone and path is not None and subject.get(path) is not ABSENT
 
     def lay(
         self, subject: Subject, config: ObjectKey, pod: Path | None, settings: Iterable[Setting]
@@ -321,7 +317,9 @@ class _Stack:
         """Restore values, except where others have changed them since; return the entries of the layer."""
         now = self._entries(config)
         entries: list[Entry] = []
-        for entry, held, found in layer:
+        for entry, held, found, gone in layer:
+            if gone:
+                continue
             path, place = entry.path, absolute(entry.path, pod)
             ours = found.value if found is not None else ABSENT
             if place is None or not (held or found):
@@ -371,6 +369,7 @@ def _beside(subject: Subject, pod: Path | None, entry: Entry) -> Entry:
     """Return the entry of a value that others have changed, and that is not set again."""
     path = absolute(entry.path, pod)
     found = subject.get(path) if path is not None else ABSENT
-    # What is there now only looks as if this entry had set it; with a container goes what it had replaced.
-    gone = entry.is_container and entry.now is not ABSENT and found is ABSENT
-    return replace(entry, was=found) if gone or holds(entry.path, found, entry.now) else entry
+    if not holds(entry.path, found, entry.now):
+        return entry
+    # What is there now only looks as if this entry had set it.
+    return replace(entry, was=without_additions(entry.path, found, found, entry.now))

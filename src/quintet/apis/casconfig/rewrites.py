@@ -38,6 +38,8 @@ class Recorded(NamedTuple):
     held: bool
     """Whether it was there; else others had changed it."""
     found: Found | None
+    gone: bool = False
+    """Whether others have removed the container that it is: what they bring later is theirs."""
 
 
 class RecordedLayer(NamedTuple):

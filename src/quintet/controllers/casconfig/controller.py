@@ -20,7 +20,7 @@ from quintet.apis.casconfig import (
     TargetState,
 )
 from quintet.apis.casconfig.ledger import has_ledger
-from quintet.apis.casconfig.types import MOST_PLANNED, Reach
+from quintet.apis.casconfig.types import MOST_PLANNED
 from quintet.apis.casconfig.validation import spec_errors
 from quintet.apis.meta import Object, ObjectKey, Resource, find_condition
 from quintet.clock import Clock
@@ -42,7 +42,7 @@ from quintet.controllers.casconfig.decision_cache import DecisionCache
 from quintet.controllers.casconfig.events import EventReporter, config_events
 from quintet.controllers.casconfig.failures import FailureHistory
 from quintet.controllers.casconfig.kinds import Kinds
-from quintet.controllers.casconfig.survey import Blocker, Survey, Surveyor, reach_of
+from quintet.controllers.casconfig.survey import Blocker, Survey, Surveyor, is_too_large, reach_of, union_of
 from quintet.controllers.casconfig.turns import Turns
 from quintet.controllers.casconfig.watches import Watches
 from quintet.controllers.casconfig.writer import Failure, TargetWriter, Task
@@ -191,17 +191,39 @@ class CASConfigController(ObjectReconciler[CASConfig]):
 
         if batch.writes:
             before: CASConfigStatus = context.status
-            several = len(batch.changes) > 1
-            marked = msgspec.structs.replace(
-                before,
-                reach=_union(before.reach, batch.reach),
-                unfinished=before.unfinished or several,
-            )
+            several, reach = len(batch.changes) > 1, union_of(before.reach, batch.reach)
+            if is_too_large(reach):
+                return await self._undo_former_targets(config, resolved, tasks, survey, context)
+            marked = msgspec.structs.replace(before, reach=reach, unfinished=before.unfinished or several)
             await context.write_status(marked, observed=False)
         failing = _failing(config, tasks) | self._failures.targets(config.key)
         done = await batch.run(failing)
         self._events.targets(config, done)
         return Outcome(self._status(config, tasks, done, survey), self._retry_after(config, done))
+
+    async def _undo_former_targets(
+        self,
+        config: CASConfig,
+        resolved: ResolvedConfig,
+        tasks: list[Task],
+        survey: Survey,
+        context: Context[CASConfig],
+    ) -> Outcome:
+        """Undo what is no target any more before anything else: the status cannot record both."""
+        former = [task for task in tasks if task.step.held and not task.step.policies]
+        if not former:
+            text = "the targets are in too many namespaces to record where they are: use several configs"
+            return await self._block(config, Blocker(Reason.TOO_MANY, text))
+        done = await Batch(self._writer, resolved, former, inherited=False).run()
+        self._events.targets(config, done)
+        if done.failure:
+            return Outcome(
+                blocked_status(config, Reason.UNDO_FAILED, done.failure), self._retry_after(config, done)
+            )
+        reach = reach_of(task.scope for task in tasks if task.step.held and task.step.policies)
+        status = msgspec.structs.replace(config.status, reach=union_of(survey.unserved, reach))
+        await context.write_status(status, observed=False)
+        return Outcome(requeue_after=0)
 
     async def _decide_all(self, config: CASConfig, resolved: ResolvedConfig, survey: Survey) -> list[Task]:
         """Return the objects that the config concerns, each with its next step."""
@@ -306,14 +328,14 @@ class CASConfigController(ObjectReconciler[CASConfig]):
             rolled_back = True if before.observed_generation == config.metadata.generation else None
         scopes = {task.step.target: task.scope for task in tasks}
         if done.failure:
-            reach = _union(config.status.reach, reach_of(scopes[target] for target in steps))
+            reach = union_of(config.status.reach, reach_of(scopes[target] for target in steps))
         else:
             reach = reach_of(
                 scopes[target]
                 for target, step in steps.items()
                 if step.paths or step.state is TargetState.FAILED
             )
-            reach = _union(survey.unserved, reach)
+            reach = union_of(survey.unserved, reach)
         report = Report(
             _shown_steps(config, steps.values()),
             failure=done.failure,
@@ -361,15 +383,6 @@ def _shown_steps(config: CASConfig, steps: Iterable[Step]) -> list[Step]:
         elif step.policies or step.state in (TargetState.FAILED, TargetState.LEFT):
             shown.append(step)
     return shown
-
-
-def _union(one: Iterable[Reach], other: Iterable[Reach]) -> tuple[Reach, ...]:
-    found: dict[str, set[str]] = {}
-    for each in (*one, *other):
-        found.setdefault(each.kind, set()).update(each.namespaces)
-    return tuple(
-        Reach(kind, ("*",) if "*" in where else tuple(sorted(where))) for kind, where in sorted(found.items())
-    )
 
 
 def build(manager: Manager, *, operator: str = "", workers: int = 8) -> CASConfigController:

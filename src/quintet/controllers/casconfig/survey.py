@@ -1,6 +1,6 @@
 """Finds the kinds, the possible targets and the sources of a config, using watches as a cache."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quintet.apis.casconfig import CASConfig
@@ -8,9 +8,9 @@ from quintet.apis.casconfig.kinds import Resolution, as_text, find_recorded, for
 from quintet.apis.casconfig.places import Path
 from quintet.apis.casconfig.scope import PROTECTED, namespaces_in_scope, out_of_scope
 from quintet.apis.casconfig.sources import Resolved, is_secret, key_of, resolve_sources
-from quintet.apis.casconfig.spec import FromOperation, Level, Policy
+from quintet.apis.casconfig.spec import MOST_NAMES, FromOperation, Level, Policy
 from quintet.apis.casconfig.template import POD
-from quintet.apis.casconfig.types import SERVICE_ACCOUNT, Reach
+from quintet.apis.casconfig.types import MOST_KINDS, SERVICE_ACCOUNT, Reach
 from quintet.apis.meta import JsonObject, ObjectKey, Resource
 from quintet.controllers.casconfig.decide.plan import Reason
 from quintet.controllers.casconfig.kinds import CACHE_SECONDS, RETRY_SECONDS, Kinds, NotPublishedError
@@ -18,6 +18,8 @@ from quintet.controllers.casconfig.watches import ActiveWatch, CachedObject, Wat
 from quintet.kube.errors import NotFound
 
 EVERYWHERE = "*"
+MOST_BYTES = 256 * 1024
+"""Of the namespaces in `status.reach`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,27 @@ def reach_of(scopes: Iterable[WatchScope]) -> tuple[Reach, ...]:
     found: dict[str, set[str]] = {}
     for scope in scopes:
         found.setdefault(as_text(scope.resource), set()).add(scope.namespace or EVERYWHERE)
+    return tuple(
+        Reach(kind, (EVERYWHERE,) if EVERYWHERE in where else tuple(sorted(where)))
+        for kind, where in sorted(found.items())
+    )
+
+
+def is_too_large(reach: Collection[Reach]) -> bool:
+    """Return whether a status cannot hold a reach."""
+    names = [each.namespaces for each in reach]
+    return (
+        len(reach) > MOST_KINDS
+        or any(len(each) > MOST_NAMES for each in names)
+        or sum(len(name) + 3 for each in names for name in each) > MOST_BYTES
+    )
+
+
+def union_of(one: Iterable[Reach], other: Iterable[Reach]) -> tuple[Reach, ...]:
+    """Return what is in one of two reaches, or in both."""
+    found: dict[str, set[str]] = {}
+    for each in (*one, *other):
+        found.setdefault(each.kind, set()).update(each.namespaces)
     return tuple(
         Reach(kind, (EVERYWHERE,) if EVERYWHERE in where else tuple(sorted(where)))
         for kind, where in sorted(found.items())

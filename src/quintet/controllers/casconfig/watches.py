@@ -70,6 +70,8 @@ def to_cached_object(scope: WatchScope, obj: JsonObject, versions: Versions) -> 
     whole, resource = obj["metadata"], scope.resource
     version = whole["resourceVersion"]
     metadata = {name: value for name, value in whole.items() if name not in _DROPPED_METADATA}
+    if scope.name and "generation" in whole:
+        metadata["generation"] = whole["generation"]  # of a source
     kept = {name: value for name, value in obj.items() if name != "status" or scope.name}
     if not scope.whole:
         kept = {}

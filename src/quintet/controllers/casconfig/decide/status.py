@@ -1,8 +1,10 @@
 """Status of a CASConfig, from the steps and their outcome."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import msgspec
 
@@ -21,8 +23,12 @@ from quintet.apis.meta import Condition, JsonObject
 from quintet.apis.text import truncate
 from quintet.controllers.casconfig.decide.plan import Reason, Step, kind_name
 
+Entry = TypeVar("Entry", Target, PlannedChange)
+
 _LONGEST_DIFF = 8192
 _LONGEST = 1024
+_MOST_BYTES = 384 * 1024
+"""Of the listed targets, and of the plan: etcd refuses objects of more than 1.5 MiB."""
 _TROUBLED = (TargetState.FAILED, TargetState.CONTESTED, TargetState.LEFT, TargetState.SKIPPED)
 
 
@@ -52,6 +58,7 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
     matched = [step for step in report.steps if step.is_target]
     applied = sum(step.state is TargetState.APPLIED for step in matched)
     ready = _ready_condition(report, len(matched), applied)
+    listed = _first_bytes(targets[:MOST_LISTED])
     return CASConfigStatus(
         observed_generation=config.metadata.generation,
         matched=len(matched),
@@ -60,9 +67,9 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
         contested=_count(report, TargetState.CONTESTED),
         summary=f"{applied}/{len(matched)}",
         message=ready.message[:4096],
-        targets=tuple(targets[:MOST_LISTED]),
-        targets_not_listed=max(len(targets) - MOST_LISTED, 0),
-        plan=report.plan[:MOST_PLANNED],
+        targets=listed,
+        targets_not_listed=len(targets) - len(listed),
+        plan=_first_bytes(report.plan[:MOST_PLANNED]),
         reach=report.reach,
         unfinished=report.unfinished,
         conditions=(
@@ -72,6 +79,12 @@ def status_of(config: CASConfig, report: Report) -> CASConfigStatus:
             _conflicted_condition(report),
         ),
     )
+
+
+def _first_bytes(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return as many entries as fit."""
+    sizes = itertools.accumulate(len(msgspec.json.encode(each)) + 1 for each in entries)
+    return tuple(each for each, size in zip(entries, sizes, strict=True) if size <= _MOST_BYTES)
 
 
 def planned_change(step: Step, before: JsonObject, after: JsonObject) -> PlannedChange:
