@@ -1,7 +1,9 @@
 """The test plan of the JsonServer design, with its test case numbers, for cases that need running pods."""
 
 import json
+import time
 import urllib.error
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -30,8 +32,22 @@ OTHER = json.dumps(
 SAMPLES = {path.stem: path for path in sorted((ROOT / "config/samples").glob("jsonserver*.yaml"))}
 
 
+OPTIONS = {
+    "storage": "Ephemeral",
+    "idField": "name",
+    "cors": False,
+    "routes": [
+        {"path": "/api/*", "target": "/$1"},
+        {"path": "/person\\?called=:name", "target": "/people/:name"},
+    ],
+    "bodyLimit": "1Ki",
+}
+FAULTS = [{"status": 429, "percent": 100}]
+
 # The objects of each case's namespace.
 CASES = {
+    "options": [a_jsonserver(NAME, '{"people": [{"id": 1, "name": "A"}]}', **OPTIONS)],
+    "unreliable": [a_jsonserver(NAME, DATA, faults=FAULTS, delay={"milliseconds": 1500}, bodyLimit=9)],
     "autoscaled": [
         a_jsonserver(NAME, DATA),
         horizontal_pod_autoscaler("example.com/v1", "JsonServer", NAME, 2, 3),
@@ -218,13 +234,55 @@ async def test_ephemeral_data_is_writable_until_pod_restart(cases):
     await wait_until_ready(client)
 
 
+def send(address: str, body: bytes | None = None) -> tuple[int, bytes, str | None]:
+    """Return status and body of an answer, and the web pages that may read it."""
+    headers = {"Content-Type": "application/json", "Origin": "https://page.example.com"}
+    request = urllib.request.Request(address, data=body, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read(), answer.headers["Access-Control-Allow-Origin"]
+    except urllib.error.HTTPError as error:
+        return error.code, error.read(), error.headers["Access-Control-Allow-Origin"]
+
+
+async def test_options_change_what_the_server_answers(cases):
+    client = cases["options"]
+    await wait_until_ready(client)
+    body = b'{"name": "B", "text": "%s"}'
+    with client.port_forward(NAME) as base:
+        for path in ("people/A", "api/people/A", "person?called=A"):
+            status, answer, origin = send(f"{base}/{path}")
+            assert (status, json.loads(answer), origin) == (200, {"id": 1, "name": "A"}, None), path
+        assert send(f"{base}/people/1")[0] == 404
+        assert send(f"{base}/people", body % (b"x" * 1024))[0] == 413
+        assert send(f"{base}/people", body % b"x")[0] == 201
+    client.kubectl(
+        "patch", "jsonserver", NAME, "--type=merge", "-p", '{"spec":{"readOnly":true,"cors":true}}'
+    )
+    await wait_until_ready(client)
+    with client.port_forward(NAME) as base:
+        assert send(f"{base}/people", body % b"x")[0] == 403
+        assert send(f"{base}/people/A")[2] == "https://page.example.com"
+
+
+async def test_faults_and_delay_spare_the_probes_and_the_operator(cases):
+    client = cases["unreliable"]
+    await wait_until_ready(client)  # Verified: the operator has read the data
+    with client.port_forward(NAME) as base:
+        before = time.monotonic()
+        assert send(f"{base}/people")[0] == 429
+        assert time.monotonic() - before >= 1.4
+        assert send(f"{base}/")[0] == 200
+    assert restart_counts(client) == [0], "the probes of the kubelet succeed"
+
+
 @pytest.mark.exhaustive
 async def test_kubectl_wait_and_get_work_for_jsonserver(cases):
     client = cases["listed"]
     client.wait_for(NAME, "Ready")
     header, row = client.kubectl("get", "js").splitlines()
-    assert header.split() == ["NAME", "STATE", "READY", "REPLICAS", "AGE"]
-    assert row.split()[:4] == [NAME, "Synced", "True", "1"]
+    assert header.split() == ["NAME", "STATE", "READY", "REASON", "REPLICAS", "AGE"]
+    assert row.split()[:5] == [NAME, "Synced", "True", "AllReplicasAvailable", "1"]
     assert url(client, "").rstrip("/") in client.kubectl("get", "js", "-o", "wide")
 
 

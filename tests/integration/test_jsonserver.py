@@ -324,6 +324,27 @@ async def test_template_that_bypassed_webhook_cannot_set_service_account(
     assert not await exists(servers, desired.DEPLOYMENTS, key)
 
 
+async def test_options_reach_the_pods_unless_they_bypassed_the_webhook_and_are_invalid(
+    operator, servers: Client, namespace
+):
+    key = await create(servers, namespace, "app-options", routes=[{"path": "/(", "target": "/"}])
+    server = await wait_for_state(servers, key, "Error")
+    assert "spec.routes[0].path: Invalid value" in server.status.message
+    assert not await exists(servers, desired.DEPLOYMENTS, key)
+    options = {"routes": [{"path": "/api/*", "target": "/$1"}], "delay": {"milliseconds": 5}}
+    await servers.patch(JSONSERVERS, key, {"spec": options}, Object)
+    await wait_for_state(servers, key, "Synced")
+    template = (await children(servers, key))["Deployment"]["spec"]["template"]
+    assert template["metadata"]["annotations"]["example.com/routes.json"] == '{"/api/*":"/$1"}'
+    arguments = [
+        "--routes",
+        "/etc/json-server/routes.json",
+        "--middlewares",
+        "/etc/json-server/middleware.js",
+    ]
+    assert template["spec"]["containers"][0]["args"][-4:] == arguments
+
+
 async def test_valid_config_stays_served_when_invalid_config_bypasses_webhook(app, servers: Client):
     before = await children(servers, app)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)

@@ -66,6 +66,28 @@ async def test_messages_from_design_are_unchanged_with_webhooks(
     assert sentence in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"delay": {"milliseconds": 60_001}}, "spec.delay.milliseconds: Invalid value: 60001"),
+        ({"delay": {"maxMilliseconds": 1}}, "spec.delay.milliseconds: Required value"),
+        ({"faults": [{"status": 200, "percent": 1}]}, "spec.faults[0].status: Invalid value: 200"),
+        ({"faults": [{"status": 500, "percent": 0}]}, "spec.faults[0].percent: Invalid value: 0"),
+        ({"faults": [{"status": 500, "percent": 60}] * 2}, "spec.faults: Invalid value: 120"),
+        ({"routes": [{"path": "/a", "target": "/$1"}]}, "spec.routes[0].target: Invalid value"),
+        ({"readOnly": False}, "spec.readOnly: Forbidden"),
+        ({"idField": "a b"}, 'spec.idField: Invalid value: "a b"'),
+        ({"bodyLimit": "11Mi"}, 'spec.bodyLimit: Invalid value: "11Mi"'),
+    ],
+)
+async def test_invalid_option_is_rejected_with_field_and_reason(
+    options, sentence, webhooks, cluster, shared_namespace
+):
+    done = apply(cluster, shared_namespace, a_jsonserver("app-options", **options))
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
 async def test_invalid_update_is_rejected_like_creation(webhooks, cluster, client: Client, namespace):
     assert apply(cluster, namespace, a_jsonserver("app-x")).returncode == 0
     done = apply(cluster, namespace, a_jsonserver("app-x", "not json"))

@@ -23,6 +23,13 @@ HARMLESS = {
         "jsonConfig": "data that the pods serve",
         "replicas": "as with scaling a Deployment; quota limits it",
         "storage": "an emptyDir with a size limit",
+        "readOnly": "whether clients may write into the pod",
+        "idField": "a name of a field of the data, in one argument",
+        "cors": "as writing the data: all of it is the editor's",
+        "routes": "paths of this server only, of a restricted syntax",
+        "delay": "when the pod answers",
+        "faults": "what the pod answers",
+        "bodyLimit": "lowers the limit of the server",
     },
     "Checkup": {
         "timeoutSeconds": "how long it may run",

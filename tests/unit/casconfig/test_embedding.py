@@ -131,7 +131,7 @@ REFUSED = {
     ),
     "the data is mounted over": (
         a_policy(sidecars=[{"name": "json-server", "volumeMounts": [{"name": "x", "mountPath": "/data"}]}]),
-        f"{CONFIG}.values.sidecars[0].volumeMounts[0]: Forbidden: /data and the volumes of the data are reserved",
+        f"{CONFIG}.values.sidecars[0].volumeMounts[0]: Forbidden: /data, /etc/json-server and their volumes are reserved",
     ),
     "an empty include": (
         a_policy(include={}, labels={"a": "b"}),

@@ -84,7 +84,7 @@ def test_defaulting_keeps_existing_values():
                     }
                 }
             ),
-            "spec.template.spec.containers[0].volumeMounts[0]: Forbidden: /data and the volumes of the data are reserved",
+            "spec.template.spec.containers[0].volumeMounts[0]: Forbidden: /data, /etc/json-server and their volumes are reserved",
         ),
         (
             a_server(template={"spec": {"containers": [{"image": "x"}]}}),

@@ -20,7 +20,7 @@ class _Object(list[tuple[str, Any]]):
     """A JSON object as its pairs, so that duplicate keys are not lost."""
 
 
-def validate_data(text: str) -> ValidationResult:
+def validate_data(text: str, id_field: str = "id") -> ValidationResult:
     """Validate the data of a JsonServer: at most one error; warnings for what json-server cannot serve."""
     try:
         data = _parse(text)
@@ -31,7 +31,7 @@ def validate_data(text: str) -> ValidationResult:
         return ValidationResult(("nested too deeply to be served",))
     if duplicate is not None:
         return ValidationResult((f"{duplicate}: duplicate key",))
-    found = tuple(_warnings(data))
+    found = tuple(_warnings(data, id_field))
     if len(found) > _MOST_WARNINGS:
         found = (*found[:_MOST_WARNINGS], f"and {len(found) - _MOST_WARNINGS} more warnings")
     return ValidationResult(warnings=found)
@@ -119,23 +119,24 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
             yield from _duplicates(item, f"{path}[{index}]")
 
 
-def _warnings(data: _Object) -> Iterator[str]:
+def _warnings(data: _Object, id_field: str) -> Iterator[str]:
     for key, value in data:
         if "/" in key:
             yield f"{key}: json-server cannot serve a key with '/'"
         if not isinstance(value, list):
             yield f"{key}: json-server serves only objects and arrays at the top level, not {_kind(value)}"
         elif not isinstance(value, _Object):
-            yield from _item_warnings(key, value)
+            yield from _item_warnings(key, value, id_field)
 
 
-def _item_warnings(key: str, items: list[Any]) -> Iterator[str]:
+def _item_warnings(key: str, items: list[Any], id_field: str) -> Iterator[str]:
     seen: dict[str, int] = {}
     for index, item in enumerate(items):
         if not isinstance(item, _Object):
             continue
-        identity = dict(item).get("id")
+        identity = dict(item).get(id_field)
         if identity is None:
-            yield f"{key}[{index}]: json-server cannot fetch an item without an id"
+            named = "an id" if id_field == "id" else f"the field {id_field}"
+            yield f"{key}[{index}]: json-server cannot fetch an item without {named}"
         elif (first := seen.setdefault(str(identity), index)) != index:
-            yield f"{key}[{index}].id: {identity} is also the id of {key}[{first}]"
+            yield f"{key}[{index}].{id_field}: {identity} is also the {id_field} of {key}[{first}]"

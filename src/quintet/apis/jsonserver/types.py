@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from msgspec import Meta, field
 
 from quintet.apis.casconfig.spec import EmbeddedConfig
-from quintet.apis.markers import DEFAULTED, FREE_FORM, Rule
+from quintet.apis.markers import ATOMIC, DEFAULTED, FREE_FORM, Rule
 from quintet.apis.meta import JsonObject, Object, Resource, Struct
 from quintet.apis.resources import AGE, Column, CustomResource, Scale
 from quintet.apis.wellknown import Conditions
@@ -14,6 +14,9 @@ from quintet.apis.wellknown import Conditions
 JSONSERVERS = Resource("example.com", "v1", "JsonServer", "jsonservers")
 FINALIZER: Final = "example.com/jsonserver"
 PORT: Final = 3000
+
+MOST_DELAY: Final = 60_000
+"""Milliseconds."""
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 """The limit of a ConfigMap, and of one field in an object that fits into etcd."""
@@ -74,6 +77,52 @@ class JsonServerTemplate(Struct, frozen=True):
     ] = field(default_factory=dict)
 
 
+class Delay(Struct, frozen=True):
+    """How long answers wait."""
+
+    milliseconds: Annotated[
+        int, Meta(description="How long each answer waits, or the shortest time.", ge=0, le=MOST_DELAY)
+    ]
+    max_milliseconds: (
+        Annotated[
+            int,
+            Meta(
+                description="The longest time: each answer waits at random, from milliseconds to this.",
+                ge=0,
+                le=MOST_DELAY,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Fault(Struct, frozen=True):
+    """Answers that fail."""
+
+    status: Annotated[int, Meta(description="The HTTP status of these answers.", ge=400, le=599)]
+    percent: Annotated[int, Meta(description="How many percent of the answers have it.", ge=1, le=100)]
+
+
+class Route(Struct, frozen=True):
+    """A rewritten path."""
+
+    path: Annotated[
+        str,
+        Meta(
+            description="The requests to rewrite: a path in which :name is one segment and * anything, also "
+            "nothing.",
+            max_length=512,
+        ),
+    ]
+    target: Annotated[
+        str,
+        Meta(
+            description="The path that answers them; :name and $1, $2, … stand for the parts of path.",
+            max_length=512,
+        ),
+    ]
+
+
 class JsonServerSpec(Struct, frozen=True):
     """The data to serve, and how to serve it."""
 
@@ -104,6 +153,40 @@ class JsonServerSpec(Struct, frozen=True):
         ),
         DEFAULTED,
     ] = Storage.READ_ONLY
+    read_only: Annotated[
+        bool | None,
+        Meta(description="Reject writes of clients, with 403. The default is true for ReadOnly storage."),
+    ] = None
+    id_field: Annotated[
+        str,
+        Meta(
+            description="The field that identifies an item, by default 'id'.",
+            max_length=64,
+            pattern="^[A-Za-z_][A-Za-z0-9_-]*$",
+        ),
+    ] = "id"
+    cors: Annotated[
+        bool, Meta(description="Let web pages of any origin read the data. The default is true.")
+    ] = True
+    routes: Annotated[
+        tuple[Route, ...],
+        ATOMIC,
+        Meta(description="Paths to rewrite, one after the other, each as the one before left it.",
+             max_length=100),
+    ] = ()  # fmt: skip
+    delay: Annotated[Delay | None, Meta(description="How long answers wait; by default not at all.")] = None
+    faults: Annotated[
+        tuple[Fault, ...],
+        ATOMIC,
+        Meta(description="Random answers that fail, together at most 100 percent.", max_length=20),
+    ] = ()
+    body_limit: Annotated[
+        int | str | None,
+        Meta(
+            description="The largest body of a request, such as 100Ki; larger ones get 413. At most 10Mi, "
+            "which is also the default."
+        ),
+    ] = None
     template: Annotated[JsonServerTemplate, Meta(description="A patch of the pod template.")] = (
         JsonServerTemplate()
     )

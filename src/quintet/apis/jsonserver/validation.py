@@ -17,6 +17,7 @@ from quintet.apis.fields import (
     ValidationResult,
 )
 from quintet.apis.jsonserver import jsonconfig
+from quintet.apis.jsonserver.options import option_errors
 from quintet.apis.jsonserver.types import FINALIZER, INVALID_CONFIG, INVALID_NAME, INVALID_REPLICAS, Storage
 from quintet.apis.meta import JsonObject
 from quintet.apis.podtemplate import POD, TEMPLATE, named_items, shape_errors
@@ -26,11 +27,13 @@ COPY_CONTAINER = "copy-config"
 CONFIG_VOLUME = "json-config"
 DATA_VOLUME = "data"
 DATA_PATH = "/data"
+OPTIONS_VOLUME = "json-server-options"
+OPTIONS_PATH = "/etc/json-server"
 SELECTOR_LABEL = "app"
 
 # Users must not choose the ServiceAccount of these pods.
 _IDENTITY = ("serviceAccountName", "serviceAccount", "automountServiceAccountToken")
-_OUR_VOLUMES = (CONFIG_VOLUME, DATA_VOLUME)
+_OUR_VOLUMES = (CONFIG_VOLUME, DATA_VOLUME, OPTIONS_VOLUME)
 # Sources of projected volumes that give a pod the identity of a ServiceAccount.
 _IDENTITY_SOURCES = ("serviceAccountToken", "podCertificate")
 _KEPT_LISTS = ("args", "command", "ports", "volumeMounts")
@@ -55,9 +58,10 @@ def validate(obj: JsonObject) -> ValidationResult:
     replicas = spec.get("replicas")
     if isinstance(replicas, int) and replicas < 0:
         errors.invalid(SPEC.child("replicas"), replicas, INVALID_REPLICAS)
-    warnings = _check_config(errors, spec.get("jsonConfig"))
+    warnings = _check_config(errors, spec.get("jsonConfig"), spec.get("idField", "id"))
     all_errors = (
         *errors,
+        *option_errors(spec),
         *template_errors(spec.get("template") or {}, name),
         *config_errors(spec.get("casConfig")),
     )
@@ -101,13 +105,13 @@ def _storage_warnings(spec: JsonObject) -> list[str]:
     return []
 
 
-def _check_config(errors: FieldErrors, config: Any) -> list[str]:
+def _check_config(errors: FieldErrors, config: Any, id_field: str) -> list[str]:
     """Add the errors of `spec.jsonConfig`; return the warnings."""
     path = SPEC.child("jsonConfig")
     if not isinstance(config, str):
         errors.required(path, f"{INVALID_CONFIG} It must be a string that contains a JSON object.")
         return []
-    result = jsonconfig.validate_data(config)
+    result = jsonconfig.validate_data(config, id_field)
     for problem in result.errors:
         # The value is not repeated: it may have a mebibyte, and the user knows it.
         errors.found.append(FieldError(path, ErrorType.INVALID, message=f"{INVALID_CONFIG} {problem}"))
@@ -142,14 +146,14 @@ def _check_overlay(errors: FieldErrors, template: JsonObject, name: str) -> None
 
 def _check_main_container(errors: FieldErrors, container: JsonObject, path: FieldPath) -> None:
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        if _is_in_data(mount.get("mountPath") or "") or mount.get("name") in _OUR_VOLUMES:
+        if _is_ours(mount.get("mountPath") or "") or mount.get("name") in _OUR_VOLUMES:
             errors.forbidden(
                 path.child("volumeMounts").index(index),
-                f"{DATA_PATH} and the volumes of the data are reserved",
+                f"{DATA_PATH}, {OPTIONS_PATH} and their volumes are reserved",
             )
 
 
-def _is_in_data(path: str) -> bool:
-    """Return whether a mount path is the directory of the data or below it, however it is written."""
+def _is_ours(path: str) -> bool:
+    """Return whether a mount path is a directory of ours or below it, however it is written."""
     parts = posixpath.normpath(f"/{path}").lstrip("/")
-    return f"/{parts}/".startswith(f"{DATA_PATH}/")
+    return f"/{parts}/".startswith((f"{DATA_PATH}/", f"{OPTIONS_PATH}/"))

@@ -7,6 +7,7 @@ import msgspec
 
 from quintet.apis.decoding import DECODE_ERRORS
 from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, State, jsonconfig
+from quintet.apis.jsonserver.options import option_errors
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
 from quintet.apis.meta import Condition, JsonObject, Resource, find_condition
@@ -83,7 +84,7 @@ class JsonServerController(ObjectReconciler[JsonServer]):
         self._read_back = read_back
 
     async def reconcile(self, server: JsonServer, context: Context[JsonServer]) -> Outcome:
-        problem, failures = _config_problem(server) or _template_problem(server), list[Exception]()
+        problem, failures = _config_problem(server) or _pod_problem(server), list[Exception]()
         if problem is None:
             problem, failures = await self._apply(server, context)
         rollout = self._rollout(server)
@@ -91,7 +92,9 @@ class JsonServerController(ObjectReconciler[JsonServer]):
         if needs_verification(server, problem, rollout):
             verification = await self._verify(server)
         stuck = _has_no_serving_pod(server, problem, rollout)
-        doubts = jsonconfig.validate_data(server.spec.json_config).warnings if stuck else ()
+        doubts = (
+            jsonconfig.validate_data(server.spec.json_config, server.spec.id_field).warnings if stuck else ()
+        )
         causes = self._pods.causes(server.key)
         status = status_of(server, problem, rollout, verification, doubts, causes)
         return Outcome(status, self._requeue_after(server, problem, verification), failures)
@@ -189,9 +192,11 @@ def _config_problem(server: JsonServer) -> SyncProblem | None:
     return SyncProblem(Reason.INVALID_CONFIG, NOT_A_JSON_OBJECT, str(errors[0])) if errors else None
 
 
-def _template_problem(server: JsonServer) -> SyncProblem | None:
-    """Validate the template again: an object that bypassed the webhooks must not gain permissions by it."""
+def _pod_problem(server: JsonServer) -> SyncProblem | None:
+    """Validate what shapes the pods again: an object that bypassed the webhooks must gain no permissions."""
     spec = server.spec
+    if errors := option_errors(msgspec.to_builtins(spec)):
+        return SyncProblem(Reason.INVALID_OPTIONS, "; ".join(map(str, errors)))
     errors = template_errors(msgspec.to_builtins(spec.template), server.metadata.name)
     if spec.cas_config is not None:
         errors += config_errors(msgspec.to_builtins(spec.cas_config))

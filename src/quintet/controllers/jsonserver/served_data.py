@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
+from quintet.controllers.jsonserver.decide.options import READER
 from quintet.web.connection import Connection, ConnectionTarget, connect
 
 ReadData = Callable[[str], Awaitable[tuple[bytes | None, str]]]
@@ -35,7 +36,7 @@ async def _fetch(connection: Connection, url: str) -> tuple[bytes | None, str]:
     parts = urlsplit(url)
     connection.send(
         f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n"
-        "Connection: close\r\n\r\n".encode()
+        f"User-Agent: {READER}\r\nConnection: close\r\n\r\n".encode()
     )
     if (status := await connection.head()) != 200:
         return None, f"HTTP {status}"

@@ -11,10 +11,12 @@ from quintet.apis.jsonserver.validation import (
     CONTAINER,
     DATA_PATH,
     DATA_VOLUME,
+    OPTIONS_PATH,
     SELECTOR_LABEL,
 )
 from quintet.apis.meta import JsonObject, Resource
 from quintet.controllers.decide.overlay import overlay
+from quintet.controllers.jsonserver.decide import options
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICES = Resource("", "v1", "Service", "services")
@@ -32,8 +34,6 @@ POD_TEMPLATE: Final = ("spec", "template", "spec")
 
 _SOURCE_PATH = "/config"
 _USER = 65532
-# Without it json-server 0.17 answers a write with success and then crashes, because the file is read-only.
-_READ_ONLY = "--read-only"
 # json-server ignores SIGTERM and serves until it is killed, while its endpoint is being removed.
 _GRACE_SECONDS = 5
 
@@ -84,7 +84,11 @@ def deployment(server: JsonServer, default_image: str) -> JsonObject:
             # Our labels and annotations override the user's: without the hash, new data would not restart the
             # pods.
             "labels": {**custom.metadata.labels, **_labels(name)},
-            "annotations": {**custom.metadata.annotations, CONFIG_HASH: config_hash(server.spec.json_config)},
+            "annotations": {
+                **custom.metadata.annotations,
+                CONFIG_HASH: config_hash(server.spec.json_config),
+                **options.annotations(server.spec),
+            },
         },
         "spec": overlay(_pod(server, server.spec.image or default_image), custom.spec),
     }
@@ -128,18 +132,22 @@ def _pod(server: JsonServer, image: str) -> JsonObject:
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(image, CONFIG_VOLUME, _READ_ONLY)],
+        "containers": [_container(image, CONFIG_VOLUME, options.flags(server.spec))],
         "volumes": [source],
     }
     if server.spec.storage is Storage.EPHEMERAL:
         # json-server writes next to its file, so it gets a copy in a writable directory.
         pod["initContainers"] = [_copy_container(image)]
-        pod["containers"] = [_container(image, DATA_VOLUME)]
-        pod["volumes"] = [source, {"name": DATA_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}}]
+        pod["containers"] = [_container(image, DATA_VOLUME, options.flags(server.spec))]
+        pod["volumes"].append({"name": DATA_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}})
+    if (files := options.volume(server.spec)) is not None:
+        mount = {"name": files["name"], "mountPath": OPTIONS_PATH, "readOnly": True}
+        pod["containers"][0]["volumeMounts"].append(mount)
+        pod["volumes"].append(files)
     return pod
 
 
-def _container(image: str, volume: str, *flags: str) -> JsonObject:
+def _container(image: str, volume: str, flags: list[str]) -> JsonObject:
     probe: JsonObject = {"httpGet": {"path": "/", "port": "http"}}
     return {
         "name": CONTAINER,

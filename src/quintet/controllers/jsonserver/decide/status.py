@@ -24,6 +24,7 @@ class Reason(StrEnum):
 
     APPLIED = "Applied"
     INVALID_CONFIG = "InvalidConfig"
+    INVALID_OPTIONS = "InvalidOptions"
     INVALID_TEMPLATE = "InvalidTemplate"
     FOREIGN_OBJECT = "ForeignObject"
     APPLY_FAILED = "ApplyFailed"
