@@ -1,5 +1,6 @@
 """The API server accepts the manifests in the documentation."""
 
+import json
 import re
 from pathlib import Path
 
@@ -26,6 +27,32 @@ def documented_manifests():
                     break
 
 
+# The API server has no Gateway API, so this accepts any HTTPRoute; where it leads, a unit test checks.
+HTTP_ROUTE = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "httproutes.gateway.networking.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "gateway.networking.k8s.io",
+        "names": {"kind": "HTTPRoute", "plural": "httproutes"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+
+
 @pytest.fixture(scope="module")
 async def kinds(cluster):
     """The API server with all our CRDs."""
@@ -34,7 +61,8 @@ async def kinds(cluster):
     own = ROOT / "charts/quintet/crds"
     done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(own))
     assert done.returncode == 0, done.stderr
-
+    done = cluster.kubectl("apply", "-f", "-", input=json.dumps(HTTP_ROUTE))
+    assert done.returncode == 0, done.stderr
     await wait_for_crds(cluster)
     return cluster
 

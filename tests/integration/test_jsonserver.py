@@ -345,6 +345,23 @@ async def test_options_reach_the_pods_unless_they_bypassed_the_webhook_and_are_i
     assert template["spec"]["containers"][0]["args"][-4:] == arguments
 
 
+async def test_status_tells_where_the_service_is(operator, servers: Client, namespace):
+    key = await create(servers, namespace, "app-public", service={"type": "LoadBalancer"})
+    server = await wait_for_state(servers, key, "Synced")
+    seen = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    await servers.patch(desired.SERVICES, key, {"status": seen}, Object, subresource="status")
+
+    async def assert_reach(port: int, url: str) -> None:
+        status = (await servers.get(JSONSERVERS, key, JsonServer)).status
+        assert (status.node_port, status.external_url) == (port, url)
+
+    (given,) = (await children(servers, server.key))["Service"]["spec"]["ports"]
+    await eventually(lambda: assert_reach(given["nodePort"], "http://192.0.2.1:3000"))
+    await servers.patch(JSONSERVERS, key, {"spec": {"service": None}}, Object)
+    await eventually(lambda: assert_reach(0, ""))
+    assert (await children(servers, key))["Service"]["spec"]["type"] == "ClusterIP"
+
+
 async def test_valid_config_stays_served_when_invalid_config_bypasses_webhook(app, servers: Client):
     before = await children(servers, app)
     await servers.patch(JSONSERVERS, app, {"spec": {"jsonConfig": "nonsense"}}, Object)

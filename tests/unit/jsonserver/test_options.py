@@ -1,15 +1,21 @@
 """Options of json-server: what is refused, and what the pods get."""
 
 import json
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from quintet.apis.jsonserver import JsonServer, JsonServerSpec, validate
-from quintet.apis.jsonserver.types import Delay, Fault, Route
+from quintet.apis.jsonserver.types import Delay, Fault, Route, ServiceOptions, ServiceType
 from quintet.controllers.jsonserver.decide import desired
 from quintet.controllers.jsonserver.decide.options import flags, middleware
+from quintet.controllers.jsonserver.decide.status import ServiceState
 from unit.jsonserver.test_desired import a_server
+
+ROOT = Path(__file__).parents[3]
 
 
 def errors(**spec) -> list[str]:
@@ -46,6 +52,12 @@ def routed(path: str, target: str) -> dict:
         (routed("/a", "/$1"), "'$1' stands for no part of the path '/a'"),
         (routed("/:a/*", "/$3"), "'$3' stands for no part"),
         (routed("/:name", "/:names"), "':names' stands for no part"),
+        ({"service": {"nodePort": 30080}}, "spec.service.nodePort: Forbidden: a Service of type ClusterIP"),
+        (
+            {"service": {"annotations": {"quintet.dev/applied": "x"}}},
+            "spec.service.annotations[quintet.dev/applied]: Forbidden: annotations of quintet.dev are reserved",
+        ),
+        ({"service": {"annotations": {"a b": "x"}}}, "spec.service.annotations[a b]: Invalid value"),
         (
             {"routes": [{"path": "/a", "target": "/b"}, {"path": "/a", "target": "/c"}]},
             'spec.routes[1].path: Duplicate value: "/a"',
@@ -66,6 +78,7 @@ def test_option_that_json_server_cannot_apply_is_refused(spec, want):
         {"bodyLimit": 1},
         {"delay": {"milliseconds": 5, "maxMilliseconds": 5}},
         {"faults": [{"status": 500, "percent": 100}]},
+        {"service": {"type": "NodePort", "nodePort": 30080, "annotations": {"a.b/c": ""}}},
         routed("/api/*", "/$1"),
         routed("/article\\?id=:id&x=*", "/posts/:id?y=$2&z=$0"),
         routed("/:a-:b.json", "/x/:b/:a"),
@@ -125,3 +138,30 @@ def test_options_of_the_middleware_are_complete():
     options = json.loads(middleware(spec).splitlines()[1].removeprefix("const options = "))
     assert (options["delay"], options["faults"]) == ([5, 9], [{"status": 503, "percent": 5}])
     assert options["bodyLimit"] == 1024
+
+
+def test_service_is_of_the_type_of_the_spec():
+    options = ServiceOptions(ServiceType.NODE_PORT, {"a": "b"}, 30080)
+    service = desired.service(a_server(service=options))
+    assert service["metadata"]["annotations"] == {"a": "b"}
+    assert (service["spec"]["type"], service["spec"]["ports"][0]["nodePort"]) == ("NodePort", 30080)
+
+
+def test_documented_ingress_and_httproute_lead_to_the_service():
+    text = (ROOT / "docs/jsonserver.md").read_text()
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    by_kind = {each["kind"]: each for each in shown if each["kind"] != "JsonServer"}
+    first = next(each for each in shown if each["kind"] == "JsonServer")
+    service = desired.service(msgspec.convert(first, JsonServer))
+    (port,) = service["spec"]["ports"]
+    path = by_kind["Ingress"]["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    assert path == {"name": service["metadata"]["name"], "port": {"number": port["port"]}}
+    target = by_kind["HTTPRoute"]["spec"]["rules"][0]["backendRefs"][0]
+    assert target == {"name": service["metadata"]["name"], "port": port["port"]}
+
+
+@pytest.mark.parametrize(
+    ("address", "url"), [("", ""), ("10.0.0.1", "http://10.0.0.1:3000"), ("fd00::1", "http://[fd00::1]:3000")]
+)
+def test_external_url_has_the_address_of_the_load_balancer(address, url):
+    assert ServiceState(address=address).url == url

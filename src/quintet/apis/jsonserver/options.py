@@ -4,13 +4,15 @@ import re
 from typing import Any, Final
 
 from quintet.apis.fields import SPEC, FieldError, FieldErrors, FieldPath
-from quintet.apis.jsonserver.types import Storage
+from quintet.apis.jsonserver.types import ServiceType, Storage
+from quintet.apis.labels import is_key
 from quintet.apis.meta import JsonObject
 from quintet.apis.quantity import amount
 
 MOST_BODY_BYTES: Final = 10 * 1024 * 1024
 """The limit of json-server itself."""
 
+_RESERVED = "quintet.dev"
 # What its patterns (path-to-regexp 1) also permit, groups and modifiers, can be invalid or endless regexes.
 _PATH = re.compile(r"/(?:[A-Za-z0-9_\-.~/=&%@+,;!]|\\\?|\*|:[A-Za-z_][A-Za-z0-9_]*+(?![?+*(]))*")
 _TARGET = re.compile(r"/[!-~]*")
@@ -41,7 +43,23 @@ def option_errors(spec: JsonObject) -> list[FieldError]:
     if total > 100:
         errors.invalid(SPEC.child("faults"), total, "the percentages must add up to at most 100")
     _check_routes(errors, spec.get("routes") or ())
+    _check_service(errors, spec.get("service") or {})
     return list(errors)
+
+
+def _check_service(errors: FieldErrors, service: JsonObject) -> None:
+    where = SPEC.child("service")
+    if (
+        service.get("nodePort") is not None
+        and service.get("type", ServiceType.CLUSTER_IP) == ServiceType.CLUSTER_IP
+    ):
+        errors.forbidden(where.child("nodePort"), "a Service of type ClusterIP has no port on the nodes")
+    for key in service.get("annotations") or {}:
+        path = where.child("annotations").key(key)
+        if key.partition("/")[0] == _RESERVED:
+            errors.forbidden(path, f"annotations of {_RESERVED} are reserved")
+        elif not is_key(key):
+            errors.invalid(path, key, "is not the key of an annotation")
 
 
 def _check_routes(errors: FieldErrors, routes: Any) -> None:

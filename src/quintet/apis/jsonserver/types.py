@@ -77,6 +77,39 @@ class JsonServerTemplate(Struct, frozen=True):
     ] = field(default_factory=dict)
 
 
+class ServiceType(StrEnum):
+    """Where clients reach the Service from."""
+
+    CLUSTER_IP = "ClusterIP"
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+
+
+class ServiceOptions(Struct, frozen=True):
+    """How clients reach the data."""
+
+    type: Annotated[ServiceType, Meta(description="The type of the Service. The default is ClusterIP.")] = (
+        ServiceType.CLUSTER_IP
+    )
+    annotations: Annotated[
+        dict[str, AnnotationValue],
+        Meta(description="Annotations to add to the Service, such as those for a load balancer.",
+             max_length=64),
+    ] = field(default_factory=dict)  # fmt: skip
+    node_port: (
+        Annotated[
+            int,
+            Meta(
+                description="The port on every node, for the types NodePort and LoadBalancer. By default the "
+                "cluster chooses one.",
+                ge=1,
+                le=65535,
+            ),
+        ]
+        | None
+    ) = None
+
+
 class Delay(Struct, frozen=True):
     """How long answers wait."""
 
@@ -187,6 +220,7 @@ class JsonServerSpec(Struct, frozen=True):
             "which is also the default."
         ),
     ] = None
+    service: Annotated[ServiceOptions, Meta(description="How clients reach the data.")] = ServiceOptions()
     template: Annotated[JsonServerTemplate, Meta(description="A patch of the pod template.")] = (
         JsonServerTemplate()
     )
@@ -216,6 +250,14 @@ class JsonServerStatus(Struct, frozen=True):
         str, Meta(description="The hash of the data that the children have.", max_length=64)
     ] = ""
     url: Annotated[str, Meta(description="The URL of the data inside the cluster.", max_length=256)] = ""
+    external_url: Annotated[
+        str,
+        Meta(description="The URL of the data at the address of the load balancer, once it has one.",
+             max_length=320),
+    ] = ""  # fmt: skip
+    node_port: Annotated[
+        int, Meta(description="The port of the data on every node, if it has one.", ge=0)
+    ] = 0
     conditions: Conditions = ()
 
 

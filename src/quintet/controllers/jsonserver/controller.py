@@ -10,7 +10,7 @@ from quintet.apis.jsonserver import JSONSERVERS, JsonServer, JsonServerStatus, S
 from quintet.apis.jsonserver.options import option_errors
 from quintet.apis.jsonserver.types import FINALIZER
 from quintet.apis.jsonserver.validation import config_errors, template_errors
-from quintet.apis.meta import Condition, JsonObject, Resource, find_condition
+from quintet.apis.meta import Condition, JsonObject, Resource, Struct, find_condition
 from quintet.apis.text import truncate
 from quintet.clock import Clock
 from quintet.controllers.child_results import gather_children, is_blocked_by_others, is_transient
@@ -23,6 +23,7 @@ from quintet.controllers.jsonserver.decide.status import (
     DeploymentState,
     Reason,
     ReplicaCounts,
+    ServiceState,
     SyncProblem,
     Verification,
     announces_cause,
@@ -69,6 +70,41 @@ class DeploymentView(View, frozen=True):
         return DeploymentState(self.metadata.generation, counts, cause_of_deployment(status.conditions))
 
 
+class _ServicePort(Struct, frozen=True):
+    node_port: int = 0
+
+
+class _ServiceSpec(Struct, frozen=True):
+    ports: tuple[_ServicePort, ...] = ()
+
+
+class _Ingress(Struct, frozen=True):
+    ip: str = ""
+    hostname: str = ""
+
+
+class _LoadBalancer(Struct, frozen=True):
+    ingress: tuple[_Ingress, ...] = ()
+
+
+class _ServiceStatus(Struct, frozen=True):
+    load_balancer: _LoadBalancer = _LoadBalancer()
+
+
+class ServiceView(View, frozen=True):
+    """The fields of a Service that the controller reads."""
+
+    spec: _ServiceSpec = _ServiceSpec()
+    status: _ServiceStatus = _ServiceStatus()
+
+    @property
+    def state(self) -> ServiceState:
+        """The cached part of the Service."""
+        port = next(iter(self.spec.ports), _ServicePort()).node_port
+        first = next(iter(self.status.load_balancer.ingress), _Ingress())
+        return ServiceState(port, first.hostname or first.ip)
+
+
 class JsonServerController(ObjectReconciler[JsonServer]):
     """Reconciles JsonServers."""
 
@@ -96,7 +132,8 @@ class JsonServerController(ObjectReconciler[JsonServer]):
             jsonconfig.validate_data(server.spec.json_config, server.spec.id_field).warnings if stuck else ()
         )
         causes = self._pods.causes(server.key)
-        status = status_of(server, problem, rollout, verification, doubts, causes)
+        reach = self._reach(server)
+        status = status_of(server, problem, rollout, verification, doubts, causes, reach)
         return Outcome(status, self._requeue_after(server, problem, verification), failures)
 
     async def finalize(self, server: JsonServer, context: Context[JsonServer]) -> Outcome | None:
@@ -131,6 +168,14 @@ class JsonServerController(ObjectReconciler[JsonServer]):
         if child is None or not belongs_to(child, server):
             return DeploymentState()
         state: DeploymentState = child.state
+        return state
+
+    def _reach(self, server: JsonServer) -> ServiceState | None:
+        """Return where the Service is, as it is."""
+        child = self._children.get(desired.SERVICES, server.key)
+        if child is None or not belongs_to(child, server):
+            return None
+        state: ServiceState = child.state
         return state
 
     async def _apply(
@@ -237,7 +282,7 @@ def build(manager: Manager, *, image: str, read_back: ReadData, workers: int = 8
     """Add the JsonServer controller to a manager."""
     builder = Builder(manager, "jsonserver", JSONSERVERS, JsonServer)
     builder.owns(desired.CONFIG_MAPS, labels=desired.SELECTOR)
-    builder.owns(desired.SERVICES, labels=desired.SELECTOR)
+    builder.owns(desired.SERVICES, ServiceView, state=lambda view: view.state, labels=desired.SELECTOR)
     builder.owns(
         desired.DEPLOYMENTS,
         DeploymentView,

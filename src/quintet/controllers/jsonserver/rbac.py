@@ -35,4 +35,12 @@ USER_REQUIREMENTS = (
         "spec.image, spec.template and spec.casConfig decide what runs in pods: you need permission to "
         "create pods here",
     ),
+    UserRequirement(
+        "jsonserver-service.quintet.dev",
+        JSONSERVERS,
+        ("service",),
+        "create",
+        Resource("", "v1", "Service", "services"),
+        "spec.service decides who can reach the pods: you need permission to create services here",
+    ),
 )

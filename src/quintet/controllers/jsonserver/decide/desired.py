@@ -66,12 +66,22 @@ def config_map(server: JsonServer) -> JsonObject:
 
 def service(server: JsonServer) -> JsonObject:
     """Return the Service."""
-    port = {"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
+    given = server.spec.service
+    port: JsonObject = {"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
+    if given.node_port is not None:
+        port["nodePort"] = given.node_port
+    metadata = _metadata(server)
+    if given.annotations:
+        metadata["annotations"] = dict(given.annotations)
     body: JsonObject = {
         "apiVersion": SERVICES.api_version,
         "kind": SERVICES.kind,
-        "metadata": _metadata(server),
-        "spec": {"type": "ClusterIP", "selector": selector_labels(server.metadata.name), "ports": [port]},
+        "metadata": metadata,
+        "spec": {
+            "type": given.type.value,
+            "selector": selector_labels(server.metadata.name),
+            "ports": [port],
+        },
     }
     return apply_embedded(server.spec.cas_config, Child(SERVICES, body))
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from quintet.apis.jsonserver import JsonServer, JsonServerStatus, State
+from quintet.apis.jsonserver.types import PORT
 from quintet.apis.meta import Condition, Struct, find_condition
 from quintet.apis.text import truncate
 from quintet.controllers.decide.causes import Cause, CauseReason, choose_cause
@@ -68,6 +69,21 @@ class DeploymentState:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceState:
+    """Where the observed Service can be reached from outside the cluster."""
+
+    node_port: int = 0
+    address: str = ""
+    """The address of its load balancer; empty until it has one."""
+
+    @property
+    def url(self) -> str:
+        """The URL at the load balancer; empty if there is none."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"http://{host}:{PORT}" if host else ""
+
+
+@dataclass(frozen=True, slots=True)
 class SyncProblem:
     """Why the children could not be brought to the desired state."""
 
@@ -96,6 +112,7 @@ def status_of(
     verification: Verification | None,
     doubts: Sequence[str],
     causes: Collection[Cause] = (),
+    service: ServiceState | None = None,
 ) -> JsonServerStatus:
     """Return the status, without the transition times of its conditions.
 
@@ -111,6 +128,8 @@ def status_of(
         selector=",".join(f"{key}={value}" for key, value in selector_labels(server.metadata.name).items()),
         config_hash=server.status.config_hash if problem else config_hash(server.spec.json_config),
         url=address(server),
+        external_url=service.url if service is not None else "",
+        node_port=service.node_port if service is not None else 0,
         conditions=(_synced_condition(problem), ready, _verified_condition(server, ready, verification)),
     )
 
