@@ -1,6 +1,7 @@
-"""`quintet rerun` on a real API server."""
+"""`quintet rerun` and `quintet trend` on a real API server."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -40,6 +41,16 @@ async def test_rerun_waits_for_verdict_of_new_run(passed: ObjectKey, checkups: C
     assert said.code == 0, said.shown
     assert said.out.startswith("checkup/hello Passed: run 2: CheckupSucceeded: ")
     assert [each.run for each in (await get(checkups, passed)).status.history] == [1]
+
+
+async def test_trend_shows_finished_runs(passed: ObjectKey, cluster: Cluster):
+    where = ("-n", passed.namespace, "--kubeconfig", cluster.kubeconfig)
+    header, first = (await works("trend", "checkup", "hello", *where)).splitlines()[:2]
+    assert header.split() == ["RUN", "AGE", "VERDICT", "SECONDS"]
+    assert first.split()[0::2] == ["1", "Passed"]
+    document = json.loads(await works("trend", "hello", "-o", "json", *where))
+    assert [run["run"] for run in document["runs"]] == [1]
+    assert list(document["series"]) == ["seconds"]
 
 
 async def test_rerun_that_does_not_pass_exits_with_1(passed: ObjectKey, checkups: Client, cluster: Cluster):

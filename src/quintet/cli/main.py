@@ -42,6 +42,7 @@ GROUPS = {
         "tree": Verb("inspect.tree", "Show an object and the objects that it owns."),
         "events": Verb("inspect.events", "Show the Events of objects and their children."),
         "dashboard": Verb("inspect.dashboard", "Serve a live web page with the status of all objects."),
+        "trend": Verb("inspect.trend", "Show how the results of a Checkup have changed."),
         "logs": Verb("inspect.logs", "Print the logs of the pods of an object or a controller."),
         "deadletters": Verb(
             "inspect.deadletters", "List, replay and drop events that could not be delivered."
