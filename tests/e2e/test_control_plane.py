@@ -82,7 +82,7 @@ def audited(shared_state: Path) -> Cluster:
 
 def test_up_prints_json_and_user_kubectl_works_with_its_kubeconfig(shared, plain):
     found = json.loads(shared.answer.stdout)
-    assert set(found) == {"name", "kubeconfig", "server", "version", "node"}
+    assert set(found) == {"name", "kubeconfig", "server", "version", "node", "nodes"}
     assert (found["name"], found["node"], found["version"]) == (
         "default",
         None,

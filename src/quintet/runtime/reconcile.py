@@ -57,5 +57,9 @@ class TerminalError(Exception):
     """An error that no retry can fix: somebody has to change the object first."""
 
 
+class ObjectDeleted(Exception):
+    """The object no longer exists: the reconcile ends, and the watch will report the deletion."""
+
+
 Reconcile = Callable[[ObjectKey], Awaitable[Result]]
 """A function that reconciles one key."""

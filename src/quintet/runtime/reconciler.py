@@ -3,7 +3,8 @@
     fetch from the cache → suspended? → deleted? finalize → add a missing finalizer → the kind's
     `reconcile` → merge conditions → write the status if it changed → record Events → result
 
-Any exception that is not an error of the API server or of leadership is a bug or a gap in a kind's code.
+A reconcile that finds out that the object was deleted ends; the deletion will reach the cache. Any other
+exception that is not an error of the API server or of leadership is a bug or a gap in a kind's code.
 It is reported in the object's status (Ready=False, reason InternalError) and raised, so that the queue
 logs it and retries. The next reconcile that succeeds removes the report.
 """
@@ -28,7 +29,7 @@ from quintet.runtime.cache import Store
 from quintet.runtime.controller import TIMEOUT
 from quintet.runtime.events import NORMAL, WARNING, Event, Recorder
 from quintet.runtime.queue import WorkQueue
-from quintet.runtime.reconcile import Outcome, Result, TerminalError
+from quintet.runtime.reconcile import ObjectDeleted, Outcome, Result, TerminalError
 from quintet.runtime.status import StatusWriter
 
 READY = "Ready"
@@ -208,6 +209,8 @@ class Reconciler(Generic[T]):
         try:
             async with asyncio.timeout(self._timeout):
                 outcome = await self._run(obj, context)
+        except ObjectDeleted:
+            return Result.done()
         except Exception as error:
             if (unexpected := _find_unexpected(error)) is not None:
                 await self._report(context, unexpected)
@@ -261,7 +264,7 @@ class Reconciler(Generic[T]):
     async def _report(self, context: Context[T], error: Exception) -> None:
         try:
             await context.report(error)
-        except KubeError as refusal:
+        except (KubeError, ObjectDeleted) as refusal:
             log.warning("Internal error not written to the status", extra={"error": str(refusal)})
 
 

@@ -9,6 +9,7 @@ from quintet.kube.client import Client
 from quintet.kube.errors import NotFound
 from quintet.runtime.cache import Store
 from quintet.runtime.ownwrites import OwnWrites
+from quintet.runtime.reconcile import ObjectDeleted
 
 
 class StatusWriter:
@@ -25,7 +26,7 @@ class StatusWriter:
     ) -> str | None:
         """Replace the status `old` of `obj` by `new`; return the new resourceVersion, None if not written.
 
-        With `lock`, a resourceVersion, the write fails if the object has changed since, or is gone.
+        With `lock`, a resourceVersion, the write fails if the object has changed since, or was deleted.
         """
         if old == new:
             return None
@@ -36,8 +37,8 @@ class StatusWriter:
             response = await self._client.patch(self._resource, obj.key, body, Object, subresource="status")
         except NotFound:
             if lock:
-                raise
-            return None  # deleted in the meantime
+                raise ObjectDeleted(f"{self._resource.kind} {obj.key} was deleted") from None
+            return None
         self._writes.record(obj.key, self._store, response.version)
         return response.metadata.resource_version
 

@@ -462,12 +462,20 @@ async def test_locked_status_writes_carry_the_version_of_the_write_before():
     assert [patch["metadata"]["resourceVersion"] for patch in bench.server.patches] == ["1", "2"]
 
 
-async def test_locked_status_write_fails_when_the_object_is_gone():
+async def test_locked_status_write_of_deleted_object_ends_the_reconcile_without_retry():
     bench = Bench(LockedKind())
     bench.put()
     bench.server.failure = NotFound("PATCH /x", Status(code=404))
-    with pytest.raises(NotFound):
-        await bench.reconcile()
+    steps = []
+
+    async def write_then_act(kind: Kind, context: Context[Kind]) -> Outcome:
+        await context.write_status(KindStatus(phase="One"))
+        steps.append("act")
+        return Outcome()
+
+    bench.kind.on_reconcile = write_then_act
+    assert await bench.reconcile() == Result.done()
+    assert steps == []
 
 
 async def test_suspended_object_is_skipped_and_announced_once():

@@ -49,7 +49,7 @@ from quintet.runtime.cache import Store
 from quintet.runtime.events import Event
 from quintet.runtime.manager import Manager
 from quintet.runtime.ownwrites import OwnWrites
-from quintet.runtime.reconcile import Outcome
+from quintet.runtime.reconcile import ObjectDeleted, Outcome
 from quintet.runtime.reconciler import Context, ObjectReconciler
 
 _REFUSALS = (Invalid, Forbidden, BadRequest, TooLarge)
@@ -214,6 +214,9 @@ class StatefulClusterController(ObjectReconciler[StatefulCluster]):
             return found.name, collisions
         if cluster.plan_only:
             return revisions.name_for(cluster, collisions), collisions
+        # The garbage collector may delete revisions before the cache has heard that the cluster is deleted.
+        if not known and cluster.status.current_revision and not await self._reader.exists(cluster):
+            raise ObjectDeleted(f"StatefulCluster {cluster.key} was deleted")
         for attempt in range(collisions, collisions + _MOST_COLLISIONS):
             name = revisions.name_for(cluster, attempt)
             made = await self._writer.make_revision(cluster, name, revisions.next_number(known))

@@ -6,7 +6,7 @@ import msgspec
 
 from quintet.apis.labels import Requirement, Selector, as_query, matches
 from quintet.apis.meta import Object, ObjectKey, Resource, Struct
-from quintet.apis.statefulcluster import CLUSTER_LABEL, StatefulCluster
+from quintet.apis.statefulcluster import CLUSTER_LABEL, STATEFULCLUSTERS, StatefulCluster
 from quintet.controllers.statefulcluster.decide import views
 from quintet.controllers.statefulcluster.decide.desired import CLAIMS, PODS
 from quintet.controllers.statefulcluster.decide.observed import Claim, Pod, VolumeLook
@@ -93,6 +93,18 @@ class LiveReader:
                 except NotFound:
                     continue
         return list(found.values())
+
+    async def exists(self, cluster: StatefulCluster) -> bool:
+        """Return whether the cluster exists; the caches may not have heard of its deletion."""
+        meta = cluster.metadata
+        pages = self._client.pages(
+            STATEFULCLUSTERS,
+            namespace=meta.namespace,
+            fields=f"metadata.name={meta.name}",
+            metadata_only=True,
+        )
+        found = [msgspec.json.decode(item, type=Object) async for page in pages for item in page.items]
+        return any(each.metadata.uid == meta.uid for each in found)
 
     async def claims(self, cluster: StatefulCluster) -> list[Claim]:
         """Return the cluster's claims."""
