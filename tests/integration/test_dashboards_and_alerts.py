@@ -7,6 +7,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from kit.cli.quintet import COMMAND, free_port, stop_with_webhooks
@@ -24,12 +26,13 @@ from kit.nats.server import a_nats_server
 from kit.process import Program
 from quintet.apis.jsonserver import JSONSERVERS
 from quintet.apis.meta import Object
+from quintet.controllers.subscription import metrics as subscription_metrics
 from quintet.kube.client import Client
 from quintet.local.cluster import Cluster
 
 Shown = dict[str, set[str]]
 """The name of each series → its labels."""
-# Metrics without a series here, because there are no errors and no elections: their labels.
+# Metrics without a series here, because there are no errors, elections and dead letters: their labels.
 WITHOUT_A_SERIES = {
     "controller_runtime_reconcile_errors_total": {"controller"},
     "controller_runtime_terminal_reconcile_errors_total": {"controller"},
@@ -40,6 +43,7 @@ WITHOUT_A_SERIES = {
     "quintet_events_dropped_total": {"controller"},
     "quintet_watch_restarts_total": {"resource", "cause"},
     "leader_election_master_status": {"name"},
+    "eventing_ec_dead_letters_handled_total": {"subscription_namespace", "subscription_name", "action"},
 }
 
 
@@ -120,12 +124,11 @@ async def of_events(client: Client, cluster: Cluster, namespace: str, tmp_path: 
         assert answer.status == 204, answer
         found |= read(await publisher.metrics())
     # The Subscription controller ran in this process.
-    from prometheus_client import generate_latest
-
-    return found | {
-        name: each for name, each in read(generate_latest().decode()).items() if "subscription_status" in name
-        or "event_type_subscribed" in name
-    }  # fmt: skip
+    registry = CollectorRegistry()
+    for family in vars(subscription_metrics).values():
+        if isinstance(family, MetricWrapperBase):
+            registry.register(family)
+    return found | read(generate_latest(registry).decode())
 
 
 async def _assert_dispatched(scene: Scene, cluster: Cluster, port: int) -> Shown:
