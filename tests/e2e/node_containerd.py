@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from quintet.local.build.packages import find_container_runtime
+from quintet.local.build.runtime import find_container_runtime
 from quintet.local.cluster import Cluster
 from quintet.local.images import build
 from quintet.local.images.catalog import Image

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quintet.local.build.packages import ContainerRuntime
+from quintet.local.build.runtime import ContainerRuntime
 from quintet.local.controlplane.ports import free_ports
 from quintet.local.errors import LocalError
 from quintet.local.node import config, parts

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from quintet.local.build import programs, versions
-from quintet.local.build.versions import DEFAULT, VERSIONS
+from quintet.local.build import programs, toolchain, versions
+from quintet.local.build.versions import CONTAINERD, DEFAULT, VERSIONS
 from quintet.local.errors import LocalError
 
 
@@ -21,7 +21,7 @@ def requirements(version):
 @pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
 def test_version_go_mod_requires_modules_of_same_minor_version(version):
     found = requirements(version)
-    assert version.release.rpartition(".")[0] == version.name
+    assert VERSIONS[version.name] == version
     minor = version.name.split(".")[1]
     staging = {name: each for name, each in found.items() if re.fullmatch(r"v0\.\d\d\.\d+", each)}
     ours = {name: each for name, each in staging.items() if name.startswith("k8s.io/")}
@@ -29,8 +29,19 @@ def test_version_go_mod_requires_modules_of_same_minor_version(version):
     assert {each.split(".")[1] for each in ours.values()} == {minor}, ours
 
 
-@pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
-def test_version_go_sum_covers_every_module(version):
+MODULE_SETS = [pytest.param(each, id=each.title) for each in (*VERSIONS.values(), CONTAINERD)]
+
+
+@pytest.mark.parametrize("modules", MODULE_SETS)
+def test_go_mod_needs_no_newer_go_than_the_oldest_that_is_used(modules):
+    """Go would stop, because it may not download another toolchain."""
+    found = re.search(r"^go (\d+)\.(\d+)(?:\.(\d+))?$", modules.modfile.read_text(), re.MULTILINE)
+    assert found is not None
+    assert tuple(int(each or 0) for each in found.groups()) <= (*toolchain.MINIMUM, 0)
+
+
+@pytest.mark.parametrize("version", MODULE_SETS)
+def test_go_sum_covers_every_module(version):
     locked = (version.modules / "go.sum").read_text()
     missing = [
         f"{name} {each}"
@@ -61,14 +72,14 @@ def test_find_version_with_unknown_name_lists_known_versions():
 
 
 def test_build_products_of_versions_have_different_keys():
-    keys = {programs._Program("kube", ".", version).key() for version in VERSIONS.values()}
+    keys = {programs._Program("kube", (".",), version).key() for version in VERSIONS.values()}
     assert len(keys) == len(VERSIONS)
 
 
 def test_build_command_uses_release_and_go_mod_of_version(tmp_path):
     for version in VERSIONS.values():
         command = programs._command(
-            tmp_path / "go", programs._Program("kube", ".", version), tmp_path / "kube"
+            tmp_path / "go", programs._Program("kube", (".",), version), tmp_path / "kube"
         )
         assert f"-modfile={version.modules / 'go.mod'}" in command
         assert f"gitVersion=v{version.release} " in command[command.index("-ldflags") + 1]

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.install.doctor.findings import FAILED, OK, WARNING, Finding
-from quintet.local.build.packages import (
+from quintet.local.build.packages import SEARCH, find_program
+from quintet.local.build.programs import ROOM, is_built
+from quintet.local.build.runtime import (
     MINIMUM_CONTAINERD,
     MINIMUM_RUNC,
-    SEARCH,
-    find_plugins,
-    find_program,
     find_runtime_versions,
     format_version,
 )
-from quintet.local.build.programs import ROOM, is_built
 from quintet.local.build.toolchain import MINIMUM, find_installed_go
 from quintet.local.node.cgroups import find_hierarchies
 from quintet.local.node.filesystems import can_grow_in_use
@@ -67,7 +65,6 @@ class Host:
     apt: bool
     containerd: tuple[int, int] | None
     runc: tuple[int, int] | None
-    plugins: bool
     builder: str | None
     """The program that builds images; None if there is none."""
     network: str | None
@@ -97,7 +94,6 @@ def read_host() -> Host:
         apt=find_program("apt-get") is not None,
         containerd=containerd,
         runc=runc,
-        plugins=find_plugins() is not None,
         builder=_find_builder(),
         network=_try_network() if root and not missing else None,
         overlay=linux and "\toverlay\n" in Path("/proc/filesystems").read_text(),
@@ -201,22 +197,14 @@ def _check_node(host: Host) -> Iterator[Finding]:
 
 
 def _check_runtime(host: Host) -> Finding:
-    """Check containerd, runc and the CNI plugins; what is missing or too old comes from Debian packages."""
-    needs = ("containerd", host.containerd, MINIMUM_CONTAINERD), ("runc", host.runc, MINIMUM_RUNC)
-    lacks = [
-        f"{name} {format_version(minimum)} or newer"
-        for name, version, minimum in needs
-        if version is None or version < minimum
-    ]
-    lacks += [] if host.plugins else ["the CNI plugins in /opt/cni/bin"]
-    missing = ", ".join(lacks)
-    return _require(
-        "runtime",
-        not lacks or host.apt,
-        "the first `up --node` unpacks Debian packages into the cache" if lacks else "of this machine",
-        f"missing: {missing}",
-        f"install {missing}",
-    )
+    """Check runc, which is the machine's or a Debian package; containerd and the CNI plugins can be built."""
+    own = host.containerd is not None and host.containerd >= MINIMUM_CONTAINERD
+    containerd = "containerd of this machine" if own else "the first `up --node` builds containerd"
+    unpacked = host.runc is None or host.runc < MINIMUM_RUNC
+    runc = "runc of a Debian package, in the cache" if unpacked else "runc of this machine"
+    needed = f"runc {format_version(MINIMUM_RUNC)} or newer"
+    works = not unpacked or host.apt
+    return _require("runtime", works, f"{containerd}; {runc}", f"missing: {needed}", f"install {needed}")
 
 
 def _check_volumes(host: Host) -> Finding:

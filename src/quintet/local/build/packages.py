@@ -1,17 +1,14 @@
-"""Finds the programs that a node needs on the machine, or gets them from Debian.
+"""Finds tools that a node needs on the machine, or gets them from Debian.
 
-The container runtime is taken from PATH or unpacked into the cache, because installing Debian's containerd
-would remove Docker's. Other tools conflict with nothing: root installs them with apt and reports it.
+Tools that conflict with nothing are installed with apt as root, which is reported. Others are only unpacked
+into the cache.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quintet.local.errors import LocalError
@@ -19,105 +16,16 @@ from quintet.local.paths import build_folder, cache_directory, hold_lock, name_f
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 # ip and nft are in sbin, which is not on every user's PATH.
 SEARCH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
-CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
-# The oldest versions that a node is tested with; kubelet 1.38 will need containerd 2.0.
-MINIMUM_CONTAINERD = (1, 6)
-MINIMUM_RUNC = (1, 1)
-RUNTIME_PACKAGES = ("containerd", "runc")
-PLUGINS = ("ptp", "host-local", "loopback")
-PLUGIN_PACKAGE = "containernetworking-plugins"
 LOCK_SECONDS = 300
-PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRuntime:
-    """Paths of the container runtime and the CNI plugins."""
-
-    programs: Path
-    runc: Path
-    plugins: Path
 
 
 def find_program(program: str) -> str | None:
     """Return the path of a program on PATH or in an sbin folder; None if there is none."""
     return shutil.which(program, path=SEARCH)
-
-
-def find_container_runtime(progress: Callable[[str], None]) -> ContainerRuntime:
-    """Return the machine's container runtime; use Debian's for what is missing or too old."""
-    plugins = find_plugins()
-    programs, runc = _find_containerd(progress), _find_runc(progress)
-    if programs is None or runc is None:
-        root = unpack_packages(RUNTIME_PACKAGES, progress)
-        programs = programs or root / "usr/bin"
-        # The folder of runc differs between Debian releases.
-        runc = runc or next(filter(Path.exists, (root / "usr/sbin/runc", root / "usr/bin/runc")))
-    if plugins is None:
-        plugins = unpack_packages((PLUGIN_PACKAGE,), progress) / "usr/lib/cni"
-    return ContainerRuntime(programs, runc, plugins)
-
-
-def find_plugins() -> Path | None:
-    """Return the folder of the machine's CNI plugins; None if one is missing."""
-    folders = map(Path, PLUGIN_FOLDERS)
-    return next((each for each in folders if all((each / name).exists() for name in PLUGINS)), None)
-
-
-def find_runtime_versions() -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return the versions of the machine's containerd and runc; None for one that is missing."""
-    home, runc = _find_containerd_folder(), find_program("runc")
-    containerd = read_version(home / "containerd") if home else None
-    return containerd, read_version(Path(runc)) if runc else None
-
-
-def _find_containerd(progress: Callable[[str], None]) -> Path | None:
-    """Return the folder of the machine's containerd; None if it is missing or too old."""
-    home = _find_containerd_folder()
-    return home if home and _is_new_enough(home / "containerd", MINIMUM_CONTAINERD, progress) else None
-
-
-def _find_containerd_folder() -> Path | None:
-    """Return the folder of the machine's containerd; it must also hold its shim and client."""
-    found = find_program("containerd")
-    if found is None:
-        return None
-    # /usr/local/bin often has a link to the folder of an unpacked release.
-    homes = (Path(found).parent, Path(found).resolve().parent)
-    complete = (home for home in homes if all((home / each).exists() for each in CONTAINERD_PROGRAMS))
-    return next(complete, None)
-
-
-def _find_runc(progress: Callable[[str], None]) -> Path | None:
-    found = find_program("runc")
-    return Path(found) if found and _is_new_enough(Path(found), MINIMUM_RUNC, progress) else None
-
-
-def _is_new_enough(program: Path, minimum: tuple[int, int], progress: Callable[[str], None]) -> bool:
-    found = read_version(program)
-    if found is None or found < minimum:
-        version = f"version {format_version(found)}" if found else "of an unknown version"
-        progress(f"{program} is {version}, a node needs {format_version(minimum)} or newer: using Debian's")
-        return False
-    return True
-
-
-def format_version(version: tuple[int, ...]) -> str:
-    """Return a version as text."""
-    return ".".join(map(str, version))
-
-
-def read_version(program: Path) -> tuple[int, int] | None:
-    """Return the major and minor version of containerd or runc; None if it cannot be determined."""
-    try:
-        result = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r"\bv?(\d+)\.(\d+)\.\d+", result.stdout)
-    return (int(found[1]), int(found[2])) if found and result.returncode == 0 else None
 
 
 def unpack_packages(packages: Sequence[str], progress: Callable[[str], None]) -> Path:

@@ -1,4 +1,4 @@
-"""Builds Kubernetes, etcd, cluster DNS and pause from Go sources, once per user and version.
+"""Builds Kubernetes, etcd, containerd, cluster DNS and pause from Go sources, once per user and version.
 
 The cache names a product by the hash of its sources, so that other checkouts, clusters and CI reuse it.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quintet.local.build.toolchain import find_go
-from quintet.local.build.versions import DEFAULT, SOURCES, KubernetesVersion, find_version
+from quintet.local.build.versions import CONTAINERD, DEFAULT, ModuleSet, find_version
 from quintet.local.errors import LocalError, explain_os_error
 from quintet.local.paths import build_folder, cache_directory, hold_lock
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-STAMP = "k8s.io/component-base/version"
 PROGRAMS = (
     "etcd",
     "kube-apiserver",
@@ -40,22 +39,27 @@ REPORT_EVERY = 10.0
 
 def is_built(version: str | None = None) -> bool:
     """Return whether the programs of Kubernetes are in the cache."""
-    return _Program("kube", ".", find_version(version), PROGRAMS).product().is_dir()
+    return _Program("kube", (".",), find_version(version), PROGRAMS).product().is_dir()
 
 
 def build_kubernetes(progress: Callable[[str], None], version: str | None = None) -> Path:
     """Build the programs of Kubernetes and etcd; return the folder that holds each under its name."""
-    return _find_or_build(_Program("kube", ".", find_version(version), PROGRAMS), progress)
+    return _find_or_build(_Program("kube", (".",), find_version(version), PROGRAMS), progress)
 
 
 def build_dns(progress: Callable[[str], None]) -> Path:
     """Build the cluster's DNS server; return the folder that holds `dns`."""
-    return _find_or_build(_Program("dns", "./dns"), progress)
+    return _find_or_build(_Program("dns", ("./dns",)), progress)
 
 
 def build_pause(progress: Callable[[str], None]) -> Path:
     """Build the static binary of the sandbox image; return the folder that holds `pause`."""
-    return _find_or_build(_Program("pause", "./pause"), progress)
+    return _find_or_build(_Program("pause", ("./pause",)), progress)
+
+
+def build_containerd(progress: Callable[[str], None]) -> Path:
+    """Build containerd and the CNI plugins; return the folder that holds each program under its name."""
+    return _find_or_build(_Program("container-runtime", CONTAINERD.tools, CONTAINERD), progress)
 
 
 def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> str:
@@ -73,18 +77,20 @@ def content_hash(directory: Path, *extra: str, without: Sequence[str] = ()) -> s
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A Go program: its name and package, the Kubernetes version of its modules, and names to link to it."""
+    """Go packages that are built into one folder of the cache, and names to link to the program."""
 
     name: str
-    package: str
-    version: KubernetesVersion = DEFAULT
+    packages: tuple[str, ...]
+    modules: ModuleSet = DEFAULT
     links: tuple[str, ...] = ()
 
     def key(self) -> str:
         """Return the hash of its sources, versions and platform."""
-        locks = self.version.locks
+        locks = self.modules.locks
         replaced = ("go.mod", "go.sum") if locks else ()
-        return content_hash(SOURCES, platform.system(), platform.machine(), *locks, without=replaced)
+        return content_hash(
+            self.modules.sources, platform.system(), platform.machine(), *locks, without=replaced
+        )
 
     def product(self) -> Path:
         """Return the folder in the cache that holds the program once it is built."""
@@ -109,9 +115,11 @@ def _build(program: _Program, product: Path, progress: Callable[[str], None]) ->
     go = find_go(progress)
     with build_folder(product) as unfinished:
         started = time.monotonic()
-        title = f"{program.name} (Kubernetes {program.version.release})"
-        progress(f"building {title} with {go} (the first time takes about ten minutes)")
-        _compile(go, program, unfinished / program.name, progress)
+        title = f"{program.name} ({program.modules.title})"
+        progress(f"building {title} with {go} (the first time takes minutes)")
+        # Several programs are built into the folder, each under the name of its package.
+        output = unfinished if len(program.packages) > 1 else unfinished / program.name
+        _compile(go, program, output, progress)
         for link in program.links:
             (unfinished / link).symlink_to(program.name)
         unfinished.chmod(0o755)
@@ -132,23 +140,10 @@ def go_environment() -> dict[str, str]:
 
 
 def _command(go: Path, program: _Program, output: Path) -> list[str]:
-    release = program.version.release
-    major, minor, _ = release.split(".")
-    stamps = {"gitVersion": f"v{release}", "gitMajor": major, "gitMinor": minor}
-    flags = "-s -w " + " ".join(f"-X {STAMP}.{key}={value}" for key, value in stamps.items())
-    modules = f"-modfile={program.version.modfile}"
-    return [
-        str(go),
-        "build",
-        "-v",
-        "-trimpath",
-        modules,
-        "-ldflags",
-        flags,
-        "-o",
-        str(output),
-        program.package,
-    ]
+    flags = " ".join(("-s -w", *program.modules.link_flags))
+    modules = f"-modfile={program.modules.modfile}"
+    options = ["-v", "-trimpath", modules, "-ldflags", flags, "-o", str(output)]
+    return [str(go), "build", *options, *program.packages]
 
 
 def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str], None]) -> None:
@@ -158,7 +153,7 @@ def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str]
     compiled = 0
     with subprocess.Popen(
         command,
-        cwd=SOURCES,
+        cwd=program.modules.sources,
         env=go_environment(),
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -176,10 +171,10 @@ def _compile(go: Path, program: _Program, output: Path, progress: Callable[[str]
             build.kill()
             raise
     if build.returncode != 0:
-        raise _failure(list(lines), output, program.version)
+        raise _failure(list(lines), output, program.modules)
 
 
-def _failure(lines: list[str], output: Path, version: KubernetesVersion = DEFAULT) -> LocalError:
+def _failure(lines: list[str], output: Path, modules: ModuleSet = DEFAULT) -> LocalError:
     """Return an error with the reason of a failed build in one line, and the next step."""
     text = "\n".join(lines)
     if "no space left on device" in text:
@@ -194,6 +189,6 @@ def _failure(lines: list[str], output: Path, version: KubernetesVersion = DEFAUL
         )
     reason = next((line for line in lines if ":" in line and not line.startswith("#")), text[-200:])
     return LocalError(
-        f"building from {SOURCES} with {version.modfile} failed: {reason}",
-        f"run `go build -modfile={version.modfile} .` in {SOURCES} to see the full output",
+        f"building from {modules.sources} with {modules.modfile} failed: {reason}",
+        f"run `go build -modfile={modules.modfile} …` in {modules.sources} to see the full output",
     )

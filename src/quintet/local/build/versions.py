@@ -1,6 +1,6 @@
-"""The Kubernetes versions that can be built, each with the folder of its go.mod and go.sum.
+"""The Go modules that can be built: the Kubernetes versions, and containerd with the CNI plugins.
 
-All versions share one main.go; go.mod alone decides the exact release.
+A go.mod and a go.sum decide the exact releases. All Kubernetes versions share one main.go.
 """
 
 from __future__ import annotations
@@ -14,42 +14,84 @@ from quintet.local.errors import LocalError
 
 VARIABLE = "QUINTET_KUBERNETES"
 SOURCES = Path(__file__).parents[1] / "kube"
-_REQUIRED = re.compile(r"^\s*k8s\.io/kubernetes v(\S+)$", re.MULTILINE)
+_VERSION = "k8s.io/component-base/version"
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesVersion:
-    """A minor version of Kubernetes; the folder `modules` holds its go.mod and go.sum."""
+class ModuleSet:
+    """The modules of a product; the folder `modules` holds their go.mod and go.sum."""
 
-    name: str
+    product: str
+    module: str
+    """The module whose version is the release of the product."""
     modules: Path
+    sources: Path
+    """The folder in which packages are built."""
+    stamps: tuple[str, ...]
+    """Variables that report the release, with their values."""
 
     @property
     def modfile(self) -> Path:
-        """The go.mod of this version."""
+        """The go.mod."""
         return self.modules / "go.mod"
 
     @property
     def release(self) -> str:
         """The exact release, for example 1.37.0."""
-        found = _REQUIRED.search(self.modfile.read_text())
-        assert found is not None, f"{self.modfile} does not require k8s.io/kubernetes"
+        found = re.search(rf"^\s*{re.escape(self.module)} v(\S+)", self.modfile.read_text(), re.MULTILINE)
+        assert found is not None, f"{self.modfile} does not require {self.module}"
         return found[1]
+
+    @property
+    def name(self) -> str:
+        """The minor version, for example 1.37."""
+        return self.release.rpartition(".")[0]
+
+    @property
+    def title(self) -> str:
+        """Product and release."""
+        return f"{self.product} {self.release}"
 
     @property
     def locks(self) -> tuple[str, ...]:
         """The contents of go.mod and go.sum; empty if they are in the folder of the sources."""
-        if self.modules == SOURCES:
+        if self.modules == self.sources:
             return ()
         return tuple((self.modules / name).read_text() for name in ("go.mod", "go.sum"))
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The packages that go.mod lists as tools."""
+        block = re.search(r"^tool \((.*?)^\)", self.modfile.read_text(), re.MULTILINE | re.DOTALL)
+        return tuple(block[1].split()) if block else ()
 
-DEFAULT = KubernetesVersion("1.37", SOURCES)
-OLDER = KubernetesVersion("1.36", SOURCES.with_name(f"{SOURCES.name}-1.36"))
-VERSIONS = {version.name: version for version in (DEFAULT, OLDER)}
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        """The flags of the linker that set the stamps."""
+        major, minor, _ = self.release.split(".")
+        values = {"release": self.release, "major": major, "minor": minor}
+        return tuple(f"-X {stamp.format(**values)}" for stamp in self.stamps)
 
 
-def find_version(name: str | None = None) -> KubernetesVersion:
+def _kubernetes(folder: Path) -> ModuleSet:
+    stamps = ("gitVersion=v{release}", "gitMajor={major}", "gitMinor={minor}")
+    return ModuleSet(
+        "Kubernetes", "k8s.io/kubernetes", folder, SOURCES, tuple(f"{_VERSION}.{each}" for each in stamps)
+    )
+
+
+DEFAULT = _kubernetes(SOURCES)
+OLDER = {name: _kubernetes(SOURCES.with_name(f"{SOURCES.name}-{name}")) for name in ("1.36",)}
+VERSIONS = {"1.37": DEFAULT, **OLDER}
+
+_CONTAINERD = "github.com/containerd/containerd/v2"
+_FOLDER = SOURCES.with_name("containerd")
+CONTAINERD = ModuleSet(
+    "containerd", _CONTAINERD, _FOLDER, _FOLDER, (f"{_CONTAINERD}/version.Version=v{{release}}",)
+)
+
+
+def find_version(name: str | None = None) -> ModuleSet:
     """Return the version of that name, else the one of the environment variable, else the default."""
     name = requested_version(name) or DEFAULT.name
     if name not in VERSIONS:

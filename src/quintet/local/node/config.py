@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from quintet.local.build.packages import ContainerRuntime
+    from quintet.local.build.runtime import ContainerRuntime
     from quintet.local.node.layout import Node
 
 # In the node's own /run (see `namespace`).
@@ -21,27 +21,32 @@ DOMAIN = "cluster.local"
 
 def containerd_config(directory: Path, runtime: ContainerRuntime, sandbox: str, snapshotter: str) -> str:
     """Return containerd's configuration file; `directory` is the folder of the node."""
-    return f"""version = 2
+    return f"""version = 3
 root = "{directory}/containerd"
 state = "/run/containerd"
 [grpc]
   address = "{SOCKET}"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{directory}/opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{sandbox}"
+[plugins."io.containerd.nri.v1.nri"]
+  # Its plugins would come from the folder /opt/nri of the machine.
+  disable = true
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "{snapshotter}"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{sandbox}"
+[plugins."io.containerd.cri.v1.runtime"]
   # Without CAP_SYS_RESOURCE, as in many containers and small machines, runc could not lower the score.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
-[plugins."io.containerd.grpc.v1.cri".cni]
+[plugins."io.containerd.cri.v1.runtime".cni]
   bin_dir = "{runtime.plugins}"
   conf_dir = "{directory}/cni"
-[plugins."io.containerd.grpc.v1.cri".containerd]
-  snapshotter = "{snapshotter}"
+[plugins."io.containerd.cri.v1.runtime".containerd]
   default_runtime_name = "runc"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
-[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
   SystemdCgroup = false
   BinaryName = "{runtime.runc}"
 """

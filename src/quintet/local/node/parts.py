@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quintet.local.build import programs
-from quintet.local.build.packages import ContainerRuntime, find_container_runtime, install_tools
+from quintet.local.build.packages import install_tools
+from quintet.local.build.runtime import ContainerRuntime, find_container_runtime
 from quintet.local.errors import LocalError
 from quintet.local.images.build import build_archives
 from quintet.local.node.cgroups import find_hierarchies

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from quintet.local import teardown
 from quintet.local.api import Api
-from quintet.local.build.packages import SEARCH, ContainerRuntime
+from quintet.local.build.packages import SEARCH
 from quintet.local.controlplane.certificates import Authority
 from quintet.local.controlplane.start import write_component_kubeconfig
 from quintet.local.images.catalog import PAUSE
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from quintet.local.build.runtime import ContainerRuntime
     from quintet.local.controlplane.layout import Layout
 
 SECONDS = 120.0
