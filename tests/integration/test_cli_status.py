@@ -139,6 +139,34 @@ async def test_status_watch_follows_a_list(person, client, namespace):
         assert followed.shown.count("checkup/hello") == 1, followed.shown
 
 
+async def test_status_watch_on_a_terminal_redraws_a_list_in_place(person, client, namespace):
+    async with person.follows("status", "-w", terminal=True) as followed:
+
+        def shows(*want):
+            """Whether the last of the screens, each of which begins by clearing the one before, has these rows."""
+            rows = followed.shown.rpartition("\x1b[J")[2].splitlines()
+            assert [line.split()[0] for line in rows] == ["NAME", *want], followed.shown
+
+        await eventually(lambda: shows("jsonserver/app-books", "checkup/hello"), within=120)
+        await client.create(CHECKUPS, a_checkup("later"), Object, namespace=namespace)
+        await eventually(lambda: shows("jsonserver/app-books", "checkup/hello", "checkup/later"), within=120)
+        assert "\x1b[3F\x1b[J" in followed.shown, "it did not go back to the first of three lines"
+        await client.delete(CHECKUPS, ObjectKey(namespace, "hello"))
+        await eventually(lambda: shows("jsonserver/app-books", "checkup/later"), within=120)
+
+
+async def test_status_watch_on_a_terminal_redraws_an_object_until_deletion(person, client, namespace):
+    key = ObjectKey(namespace, "app-books")
+    async with person.follows("status", "js/app-books", "-w", terminal=True) as followed:
+        await followed.shows("Unschedulable")
+        await client.patch(JSONSERVERS, key, {"spec": {"replicas": 0}}, Object)
+        await followed.shows("ScaledToZero")
+        assert "Unschedulable" not in followed.shown.rpartition("\x1b[J")[2], followed.shown
+        await client.delete(JSONSERVERS, key)
+        await followed.shows("jsonserver/app-books was deleted")
+        assert await followed.ends() == 0, followed.shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "want"),
     [

@@ -59,6 +59,11 @@ def can_print(text: str) -> bool:
     return True
 
 
+def is_terminal() -> bool:
+    """Return whether standard output is a terminal, where lines can be redrawn."""
+    return sys.stdout.isatty()
+
+
 def is_terminal_with(text: str) -> bool:
     """Return whether standard output is a terminal that can print these characters."""
     return can_print(text) and sys.stdout.isatty()

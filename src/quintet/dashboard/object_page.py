@@ -9,11 +9,10 @@ from quintet.dashboard.markup import Html, element, join, text_with_code
 from quintet.dashboard.overview_page import age, object_url, rating_badge
 from quintet.inspect import kinds
 from quintet.inspect.kinds import is_same_kind
-from quintet.inspect.panels.reader import build_panels
+from quintet.inspect.panels.reader import panels_of_tree
 from quintet.inspect.relations.tree import node_state
 from quintet.inspect.states import ChildState
 from quintet.inspect.status import Rating, rate_condition, status_remarks
-from quintet.kube.client import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from quintet.inspect.events import EventSummary
     from quintet.inspect.explanation_reader import ObjectDetails
     from quintet.inspect.panels.panel import Cell, Panel
-    from quintet.inspect.relations.owned_objects import ObjectTree, TreeNode
+    from quintet.inspect.relations.owned_objects import TreeNode
     from quintet.inspect.status import ObjectStatus
 
 MAX_EVENTS = 50
@@ -44,7 +43,7 @@ def render_object(found: ObjectDetails, now: datetime) -> Html:
         ],
         _section("What to do", "next", _steps(found.explanation.steps)),
         _section("Facts", "facts", _facts(status, now)),
-        [_panel(each) for each in _panels(found.tree)],
+        [_panel(each) for each in panels_of_tree(found.tree)],
         _section("Conditions", "conditions", _conditions(status.conditions, now)),
         _section("Objects", "tree", _tree(found.tree.root)),
         _section("Events", "events", _events(found.events, now)),
@@ -97,14 +96,6 @@ def _steps(steps: Sequence[str]) -> Html | None:
 def _facts(status: ObjectStatus, now: datetime) -> Html:
     rows = [join(element("dt", name), element("dd", value)) for name, value in status.facts]
     return element("dl", rows, element("dt", "Age"), element("dd", age(status.created, now)))
-
-
-def _panels(tree: ObjectTree) -> tuple[Panel, ...]:
-    root = tree.root
-    if root.body is None:
-        return ()
-    pods = [each.body for each in root.children if each.resource.kind == "Pod" and each.body]
-    return build_panels(root.resource, root.body, None if PODS.qualified in tree.forbidden_types else pods)
 
 
 def _panel(panel: Panel) -> Html | None:

@@ -3,9 +3,13 @@
 import asyncio
 import codecs
 import contextlib
+import fcntl
+import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,20 +49,38 @@ class Person:
         return answer.stdout
 
     @contextlib.asynccontextmanager
-    async def follows(self, *arguments: str) -> AsyncIterator["Followed"]:
-        """Run a command that keeps printing; it is interrupted on exit, as by Ctrl-C."""
-        process = await asyncio.create_subprocess_exec(
-            *self._argv(arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
+    async def follows(self, *arguments: str, terminal: bool = False) -> AsyncIterator["Followed"]:
+        """Run a command that keeps printing, perhaps to a terminal; it is interrupted on exit, as by Ctrl-C."""
+        output, reader = await _open_terminal() if terminal else (asyncio.subprocess.PIPE, None)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._argv(arguments), stdout=output, stderr=asyncio.subprocess.STDOUT
+            )
+        finally:
+            if reader is not None:
+                os.close(output)
+        source = reader or process.stdout
+        assert source is not None
         followed = Followed(process)
-        reader = asyncio.create_task(followed.read())
+        reading = asyncio.create_task(followed.read(source))
         try:
             yield followed
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
             await process.wait()
-            await reader
+            await reading
+
+
+async def _open_terminal() -> tuple[int, asyncio.StreamReader]:
+    """Return a terminal of 160 columns and 40 lines, and a reader of what is written to it."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb")
+    )
+    return theirs, reader
 
 
 class Followed:
@@ -68,12 +90,12 @@ class Followed:
         self._process = process
         self.shown = ""
 
-    async def read(self) -> None:
-        assert self._process.stdout is not None
+    async def read(self, source: asyncio.StreamReader) -> None:
         # A chunk may end in the middle of a character.
         decoder = codecs.getincrementaldecoder("utf-8")()
-        while piece := await self._process.stdout.read(65536):
-            self.shown += decoder.decode(piece)
+        with contextlib.suppress(OSError):  # a terminal that nobody writes to any more
+            while piece := await source.read(65536):
+                self.shown += decoder.decode(piece)
 
     async def shows(self, text: str, within: float = 120.0) -> None:
         """Wait until the output contains a text."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from quintet.apis.meta import JsonObject, Resource
     from quintet.inspect.panels.panel import Panel
+    from quintet.inspect.relations.owned_objects import ObjectTree
     from quintet.kube.client import Client
 
 
@@ -40,6 +41,15 @@ def build_panels(
     if resource == CASCONFIGS:
         return casconfig_panels(body)
     return ()
+
+
+def panels_of_tree(tree: ObjectTree) -> tuple[Panel, ...]:
+    """Return the panels of the root of a tree."""
+    root = tree.root
+    if root.body is None:
+        return ()
+    pods = [each.body for each in root.children if each.resource.kind == "Pod" and each.body]
+    return build_panels(root.resource, root.body, None if PODS.qualified in tree.forbidden_types else pods)
 
 
 async def _list_own_pods(client: Client, body: JsonObject) -> list[JsonObject] | None:

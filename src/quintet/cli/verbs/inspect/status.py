@@ -12,7 +12,7 @@ from quintet.inspect.session import connect
 from quintet.inspect.status import ObjectStatus, Rating, read_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import datetime
 
     from quintet.apis.resources import CustomResource
@@ -31,7 +31,9 @@ SIGNS = {
 @options.object_argument("[KIND [NAME]]", required=False)
 @options.target_or_all_namespaces
 @options.selector_option
-@click.option("-w", "--watch", is_flag=True, help="Keep watching and print every change.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Keep watching: redraw on a terminal, else print every change."
+)
 @options.output_option("json", "yaml", "wide", "name")
 def status(typed: tuple[str, ...], target: Target, labels: str, watch: bool, form: str) -> None:
     """Show the status of Quintet objects: of all, of a KIND, or of one object in detail.
@@ -59,12 +61,30 @@ async def _show_one(target: Target, named: kinds.ObjectName, watch: bool, form: 
         key = session.key(kind.resource, name)
         body = await session.client.get(kind.resource, key, JsonObject)
         shown = read_status(kind, body)
+        if watch and not form and output.is_terminal():
+            await _redraw_one(session, named)
+            return
         _print(shown, form)
         if not form:
             for line in panel_lines(await read_panels(session.client, kind.resource, body)):
                 output.result(line)
         if watch:
             await _watch_one(session, named, shown, form)
+
+
+async def _redraw_one(session: Session, named: kinds.ObjectName) -> None:
+    """Show an object after every change of it or of its children, in place of what was shown before."""
+    from quintet.inspect.panels.reader import panels_of_tree
+    from quintet.inspect.relations.follow_tree import follow_tree
+    from quintet.inspect.status_list import status_lines
+
+    screen = output.Screen()
+    async for tree in follow_tree(session, named, output.progress):
+        assert tree.root.body is not None, "the root of a tree was read"
+        found = read_status(named.kind, tree.root.body)
+        conditions = [add_sign(line) for line in status_lines(found, _now())]
+        screen.show([*conditions, *panel_lines(panels_of_tree(tree))])
+    output.result(f"{_time()}  {named.kind.resource.kind.lower()}/{named.name} was deleted")
 
 
 async def _watch_one(session: Session, named: kinds.ObjectName, shown: ObjectStatus, form: str) -> None:
@@ -94,8 +114,7 @@ async def _watch_one(session: Session, named: kinds.ObjectName, shown: ObjectSta
 async def _show_many(
     target: Target, chosen: Sequence[CustomResource], labels: str, watch: bool, form: str
 ) -> None:
-    from quintet.inspect.status_list import list_statuses, status_document, status_table
-    from quintet.inspect.tables import align_columns
+    from quintet.inspect.status_list import list_statuses, status_document
 
     wide = form == "wide"
     form = "" if wide else form
@@ -103,14 +122,16 @@ async def _show_many(
         found, served, remarks = await list_statuses(session, chosen, labels)
         for remark in remarks:
             output.progress(remark)
+        if watch and not form and output.is_terminal():
+            await _redraw_many(session, served, found, labels, wide=wide)
+            return
         if form == "name":
             for each in found:
                 output.result(each.typed)
         elif form:
             output.result_as(form, {"items": [status_document(each) for each in found]})
         elif found:
-            rows = status_table(found, _now(), namespaces=session.all_namespaces, wide=wide)
-            for line in align_columns(rows, width=None if wide else output.width()):
+            for line in _table(session, found, wide=wide):
                 output.result(line)
         else:
             output.progress(f"no objects found in {session.scope}")
@@ -118,14 +139,64 @@ async def _show_many(
             await _watch_many(session, served, found, labels, form)
 
 
+def _table(session: Session, found: Sequence[ObjectStatus], *, wide: bool) -> list[str]:
+    from quintet.inspect.status_list import status_table
+    from quintet.inspect.tables import align_columns
+
+    rows = status_table(found, _now(), namespaces=session.all_namespaces, wide=wide)
+    return align_columns(rows, width=None if wide else output.width())
+
+
+async def _redraw_many(
+    session: Session,
+    served: Sequence[CustomResource],
+    found: Sequence[ObjectStatus],
+    labels: str,
+    *,
+    wide: bool,
+) -> None:
+    """Show the table after every change, in place of what was shown before; ends only with an error."""
+    screen = output.Screen()
+    order = [kind.resource.kind for kind in served]
+    shown = {(each.kind, each.namespace, each.name): each for each in found}
+
+    def draw() -> None:
+        rows = sorted(shown.values(), key=lambda each: (order.index(each.kind), each.namespace, each.name))
+        screen.show(_table(session, rows, wide=wide) if rows else [f"no objects found in {session.scope}"])
+
+    draw()
+    async for now, deleted in _follow_many(session, served, found, labels):
+        key = (now.kind, now.namespace, now.name)
+        if deleted:
+            shown.pop(key, None)
+        else:
+            shown[key] = now
+        draw()
+
+
 async def _watch_many(
     session: Session, served: Sequence[CustomResource], found: Sequence[ObjectStatus], labels: str, form: str
 ) -> None:
-    from quintet.inspect.follow import WatchTarget, follow_changes
     from quintet.inspect.status_list import status_table
 
+    async for now, deleted in _follow_many(session, served, found, labels):
+        if deleted:
+            output.result(f"{_time()}  {now.typed} was deleted")
+        elif form:
+            _print(now, form)
+        else:
+            row = status_table([now], _now(), namespaces=session.all_namespaces)[1]
+            output.result("  ".join((_time(), *filter(None, row))))
+
+
+async def _follow_many(
+    session: Session, served: Sequence[CustomResource], found: Sequence[ObjectStatus], labels: str
+) -> AsyncIterator[tuple[ObjectStatus, bool]]:
+    """Yield each status that differs from the one before, and whether its object was deleted."""
+    from quintet.inspect.follow import WatchTarget, follow_changes
+
     by_resource = {kind.resource: kind for kind in served}
-    shown = {(each.kind, each.namespace, each.name): each for each in found}
+    known = {(each.kind, each.namespace, each.name): each for each in found}
     watched = [
         WatchTarget(each, session.list_namespace if each.namespaced else "", labels) for each in by_resource
     ]
@@ -133,15 +204,11 @@ async def _watch_many(
         now = read_status(by_resource[change.target.resource], change.body)
         key = (now.kind, now.namespace, now.name)
         if change.deleted:
-            shown.pop(key, None)
-            output.result(f"{_time()}  {now.typed} was deleted")
-        elif shown.get(key) != now:
-            shown[key] = now
-            if form:
-                _print(now, form)
-            else:
-                row = status_table([now], _now(), namespaces=session.all_namespaces)[1]
-                output.result("  ".join((_time(), *filter(None, row))))
+            known.pop(key, None)
+            yield now, True
+        elif known.get(key) != now:
+            known[key] = now
+            yield now, False
 
 
 def panel_lines(panels: Sequence[Panel]) -> Iterator[str]:
