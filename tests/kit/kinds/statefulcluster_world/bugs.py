@@ -14,7 +14,6 @@ from quintet.controllers.statefulcluster.decide import (
     ledger,
     plan,
     progress,
-    volumes,
 )
 from quintet.controllers.statefulcluster.decide.actions import Act, Action
 from quintet.controllers.statefulcluster.decide.desired import PODS
@@ -74,16 +73,11 @@ RARE = (
     "an abandoned pod keeps missing ones from being created",
     "a pod is deleted as unready without a look",
     "all unhealthy pods are deleted without waiting for the first",
-    "only the oldest pending pod is looked at",
 )
 """Bugs that take more than a few sequences to find."""
 
 
-def _first_pending(observed: Observed) -> list[Pod]:
-    return _pending_pods(observed)[:1]
-
-
-_find_released, _next, _pending_pods = ledger.find_released, plan._next, volumes.pending_pods
+_find_released, _next = ledger.find_released, plan._next
 
 BUGS: dict[str, Callable[[], list[Any]]] = {
     "volumes on nodes that do not exist are given up at once": lambda: [
@@ -114,9 +108,6 @@ BUGS: dict[str, Callable[[], list[Any]]] = {
     ],
     "all unhealthy pods are deleted without waiting for the first": lambda: [
         patch.object(progress, "may_remove_unhealthy", lambda *_: True)
-    ],
-    "only the oldest pending pod is looked at": lambda: [
-        patch.object(volumes, "pending_pods", _first_pending)
     ],
 }
 
