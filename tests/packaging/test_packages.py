@@ -42,8 +42,94 @@ def rendered(helm, *options):
 
 def test_chart_renders_same_objects_as_single_file_manifest(helm):
     made = [body for body in rendered(helm) if "helm.sh/hook" not in body["metadata"].get("annotations", {})]
-    want = [*(body for body in operator(ALL) if body["kind"] != "Namespace"), quintet_object()]
-    assert keyed(made) == keyed(want)
+    want = keyed([*(body for body in operator(ALL) if body["kind"] != "Namespace"), quintet_object()])
+    assert keyed(map(_without_standard_labels, made)) == keyed(map(_without_standard_labels, want.values()))
+
+
+STANDARD = {
+    "app.kubernetes.io/instance": "quintet",
+    "app.kubernetes.io/managed-by": "Helm",
+    "app.kubernetes.io/version": __version__,
+    "helm.sh/chart": f"quintet-{__version__}",
+}
+
+
+def _without_standard_labels(body):
+    metadata = body["metadata"]
+    kept = {
+        name: value
+        for name, value in metadata.get("labels", {}).items()
+        if name not in STANDARD and not name.startswith("app.kubernetes.io/")
+    }
+    return {**body, "metadata": {**metadata, "labels": kept}}
+
+
+def test_chart_objects_have_the_standard_labels(helm):
+    options = ("--set=serviceMonitor.enabled=true,prometheusRule.enabled=true", "--set=commonLabels.team=a")
+    for body in rendered(helm, *options):
+        if body["kind"] != "CustomResourceDefinition":
+            want = {**STANDARD, "app.kubernetes.io/part-of": "quintet", "team": "a"}
+            assert body["metadata"]["labels"].items() >= want.items(), body["metadata"]
+            assert "app.kubernetes.io/name" in body["metadata"]["labels"], body["metadata"]
+
+
+def test_chart_values_of_pods_are_applied(helm, tmp_path):
+    scheduling = {
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [],
+        "priorityClassName": "system-cluster-critical",
+    }
+    more = {
+        "podLabels": {"team": "a"},
+        "podAnnotations": {"sidecar.istio.io/inject": "false"},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "extraArgs": ["--log-format=text"],
+        "podDisruptionBudget": {"minAvailable": 1},
+    }
+    given = {
+        "image": {"pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "operator": {**scheduling, **more},
+        "serviceAccount": {"annotations": {"role": "x"}},
+        "service": {"annotations": {"scrape": "true"}},
+        "quintet": {"spec": {"pods": {"priorityClassName": "high"}}},
+    }
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(given))
+    made = keyed(rendered(helm, "--values", str(file)))
+    template = made["Deployment", QUINTET.namespace, "quintet-operator"]["spec"]["template"]
+    spec, (container,) = template["spec"], template["spec"]["containers"]
+    assert {name: spec.get(name, []) for name in scheduling} == scheduling
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert template["metadata"]["labels"]["team"] == "a"
+    assert template["metadata"]["annotations"] == more["podAnnotations"]
+    assert container["imagePullPolicy"] == "Always"
+    assert container["env"][-1] == more["extraEnv"][0]
+    assert container["args"][-1] == "--log-format=text"
+    budget = made["PodDisruptionBudget", QUINTET.namespace, "quintet-operator"]["spec"]
+    assert (budget["minAvailable"], "maxUnavailable" in budget) == (1, False)
+    account = made["ServiceAccount", QUINTET.namespace, "quintet-operator"]
+    assert account["metadata"]["annotations"] == {"role": "x"}
+    service = made["Service", QUINTET.namespace, "quintet-operator-metrics"]
+    assert service["metadata"]["annotations"] == {"scrape": "true"}
+    assert made["Quintet", "", "quintet"]["spec"] == {
+        "pods": {
+            "priorityClassName": "high",
+            "imagePullSecrets": [{"name": "registry"}],
+            "imagePullPolicy": "Always",
+        }
+    }
+
+
+def test_chart_test_runs_with_permission_to_read_the_quintet_only(helm):
+    made = keyed(rendered(helm))
+    pod = made["Pod", QUINTET.namespace, "quintet-test"]
+    assert pod["spec"]["serviceAccountName"] == "quintet-test"
+    assert made["ClusterRoleBinding", "", "quintet-test"]["roleRef"]["name"] == "quintet-test"
+    (rule,) = made["ClusterRole", "", "quintet-test"]["rules"]
+    assert rule == {"apiGroups": ["quintet.dev"], "resources": ["quintets"], "verbs": ["list"]}
 
 
 def test_helm_lint_accepts_chart(helm):
@@ -58,7 +144,7 @@ def test_helm_accepts_packaged_chart(helm, dist):
 
 @pytest.mark.parametrize(
     "value",
-    ["operator.replicas=0", "operator.logLevel=loud", "quintet.spec.topology=Scattered", "quintet.spec.replica=2",
+    ["operator.replicas=0", "image.pullPolicy=Sometimes", "operator.tolerations={x}", "operator.logLevel=loud", "quintet.spec.topology=Scattered", "quintet.spec.replica=2",
      "unheard=of"],
 )  # fmt: skip
 def test_invalid_chart_value_is_rejected(helm, value):

@@ -119,7 +119,7 @@ class Installer:
 
     async def find_quintet(self) -> Quintet | None:
         """Return the Quintet; None if there is none."""
-        # Listed, because the operator's ServiceAccount, with which `helm test` waits, may not get it.
+        # Listed, because the ServiceAccount with which `helm test` waits may do no more.
         with suppress(NotFound):  # the cluster does not serve the kind
             async for page in self._client.pages(QUINTETS, fields=f"metadata.name={NAME}"):
                 for item in page.items:

@@ -1,15 +1,18 @@
 """The Helm chart of the suite operator.
 
-The objects are generated with placeholders for the values, which template expressions then replace: with
-default values the chart installs exactly the same objects as the other ways to install. The CRD of Quintet
-is in `crds/`, which Helm never deletes; the operator upgrades it.
+Its templates are generated from the objects of the other ways to install, with expressions where the chart
+has values; what only the chart has is in the folder `chart`. The CRD of Quintet is in `crds/`, which Helm
+never changes or deletes; the operator upgrades it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from quintet import __version__
 from quintet.apis.meta import JsonObject
@@ -18,115 +21,81 @@ from quintet.apis.suite.types import Metrics
 from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition, object_schema
+from quintet.manifests.helmtemplates import as_template, items, merged, optional, scalar
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
+from quintet.manifests.olm import HOME, MAINTAINER, icon
 from quintet.manifests.operator import operator, operator_process
-from quintet.manifests.process import IMAGE, RESOURCES, MetricsMode
+from quintet.manifests.process import MetricsMode
 from quintet.manifests.text import HEADER, as_yaml
 
 CHART = Path("charts/quintet")
-REPOSITORY = IMAGE.rpartition(":")[0]
 OLDEST_KUBERNETES = "1.32.0"
 
-_NAMESPACE, _IMAGE, _RESOURCES, _LEVEL = "MARKNAMESPACE", "MARKIMAGE", "MARKRESOURCES", "MARKLEVEL"
-_METRICS = MetricsMode("MARKMETRICS", "MARKMETRICSPORT")
-_REPLICAS = 918273645
-_WITH_PLACEHOLDERS: Flavour = replace(QUINTET, namespace=_NAMESPACE, image=_IMAGE)
-_EXPRESSIONS: Mapping[str, str] = {
-    _NAMESPACE: "{{ .Release.Namespace }}",
-    _IMAGE: '{{ include "quintet.image" . }}',
-    str(_REPLICAS): "{{ .Values.operator.replicas }}",
-    _RESOURCES: "{{ toJson .Values.operator.resources }}",
-    _LEVEL: "{{ .Values.operator.logLevel }}",
-    # The longer mark first: it contains the other.
-    _METRICS.port: '{{ ternary "metrics" "https-metrics" (eq .Values.operator.metrics "Plain") }}',
-    _METRICS.option: "{{ lower .Values.operator.metrics }}",
+_SOURCES = Path(__file__).with_name("chart")
+_IMAGE = '{{ include "quintet.image" . }}'
+_FLAVOUR: Flavour = replace(QUINTET, namespace="{{ .Release.Namespace }}", image=_IMAGE)
+_LEVEL = "{{ .Values.operator.logLevel }}"
+_METRICS = MetricsMode("{{ lower .Values.operator.metrics }}", '{{ include "quintet.metricsPort" . }}')
+_FILES = {
+    "serviceaccount.yaml": ("ServiceAccount",),
+    "rbac.yaml": ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    "service.yaml": ("Service",),
+    "deployment.yaml": ("Deployment",),
+    "poddisruptionbudget.yaml": ("PodDisruptionBudget",),
+    "networkpolicy.yaml": ("NetworkPolicy",),
+    "servicemonitor.yaml": ("ServiceMonitor",),
+    "prometheusrule.yaml": ("PrometheusRule",),
 }
-_OPTIONAL = {
+_CONDITIONS = {
     "NetworkPolicy": ".Values.networkPolicy.enabled",
     "ServiceMonitor": ".Values.serviceMonitor.enabled",
     "PrometheusRule": ".Values.prometheusRule.enabled",
 }
+_SCHEDULING = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName")
+_README = """\
+# Quintet
 
-_IMAGE_TEMPLATE = """\
-{{- define "quintet.image" -}}
-{{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
-{{- end -}}
-{{- end -}}
-"""
-_QUINTET_TEMPLATE = """\
-{{- if .Values.quintet.create }}
-apiVersion: quintet.dev/v1alpha1
-kind: Quintet
-metadata:
-  name: quintet
-spec: {{ toJson .Values.quintet.spec }}
-{{- end }}
-"""
-_TEST_TEMPLATE = """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: quintet-test
-  namespace: {{ .Release.Namespace }}
-  labels:
-    app.kubernetes.io/part-of: quintet
-  annotations:
-    helm.sh/hook: test
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
-spec:
-  restartPolicy: Never
-  serviceAccountName: quintet-operator
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    seccompProfile:
-      type: RuntimeDefault
-  containers:
-    - name: wait
-      image: {{ include "quintet.image" . }}
-      imagePullPolicy: IfNotPresent
-      args: [wait, --timeout=240]
-      securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities:
-          drop: [ALL]
-"""
-_NOTES = """\
-Quintet {{ .Chart.AppVersion }} is being installed in {{ .Release.Namespace }}.
+Five Kubernetes operators in one product, which this chart installs with the suite operator.
 
-Status:            kubectl get quintets quintet -o wide
-Wait until ready:  helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
-List all objects:  kubectl get quintet --all-namespaces
-{{- if not .Values.quintet.create }}
+```sh
+helm install quintet charts/quintet --namespace quintet-system --create-namespace
+helm test quintet --namespace quintet-system
+```
 
-No controller runs yet: create an object of the kind Quintet named `quintet` to select them.
-{{- end }}
+`helm upgrade` upgrades the operator, which then upgrades CRDs and controllers. The CRD of Quintet is in
+`crds/`: Helm creates it and never changes or deletes it. If a new version has new fields in `quintet.spec`,
+run `kubectl apply --server-side --force-conflicts -f charts/quintet/crds` before `helm upgrade`.
+`helm uninstall` keeps the CRDs and all objects of users.
 
-`helm uninstall` removes the operator and its controllers. CRDs and the objects of users stay.
+## Values
+
+| value | default | meaning |
+|---|---|---|
+{rows}
+
+The settings of the controllers' pods are those of the Quintet, in `quintet.spec.pods`. More:
+[{home}/docs/suite.md]({home}/docs/suite.md).
 """
+_ELSEWHERE = ("Namespace", "CustomResourceDefinition", "Service", "Deployment")
+_PART_OF = "app.kubernetes.io/part-of"
 
 
 def chart(components: Sequence[Component]) -> dict[Path, str]:
     """Return the files of the chart."""
-    return {
-        CHART / "Chart.yaml": as_yaml(_chart()),
-        CHART / "values.yaml": as_yaml(values()),
-        CHART / "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
-        CHART / "crds" / f"{KIND.resource.qualified}.yaml": as_yaml(custom_resource_definition(KIND)),
-        CHART / "templates" / "_image.tpl": _comment(_IMAGE_TEMPLATE),
-        CHART / "templates" / "operator.yaml": _operator_template(components),
-        CHART / "templates" / "quintet.yaml": HEADER + _QUINTET_TEMPLATE,
-        CHART / "templates" / "tests" / "wait.yaml": HEADER + _TEST_TEMPLATE,
-        CHART / "templates" / "NOTES.txt": _NOTES,
+    copied = {
+        path.relative_to(_SOURCES): path.read_text(encoding="utf-8")
+        for path in sorted(_SOURCES.rglob("*"))
+        if path.is_file()
     }
-
-
-def _comment(template: str) -> str:
-    return f"{{{{/* {HEADER.removeprefix('# ').strip()} */}}}}\n{template}"
+    generated = {
+        Path("Chart.yaml"): as_yaml(_chart()),
+        Path("README.md"): _readme(),
+        Path("values.schema.json"): json.dumps(values_schema(), indent=2) + "\n",
+        Path("crds") / f"{KIND.resource.qualified}.yaml": as_yaml(custom_resource_definition(KIND)),
+        **_templates(components),
+    }
+    return {CHART / path: content for path, content in (copied | generated).items()}
 
 
 def _chart() -> JsonObject:
@@ -139,57 +108,62 @@ def _chart() -> JsonObject:
         "appVersion": __version__,
         "kubeVersion": f">= {OLDEST_KUBERNETES}-0",
         "keywords": ["operator", "mock", "eventing", "statefulset", "checkup"],
+        "home": HOME,
+        "icon": f"data:image/svg+xml;base64,{icon()}",
+        "sources": [HOME],
+        "maintainers": [dict(MAINTAINER)],
         "annotations": {
+            "artifacthub.io/category": "integration-delivery",
             "artifacthub.io/license": "Apache-2.0",
             "artifacthub.io/operator": "true",
             "artifacthub.io/operatorCapabilities": "Seamless Upgrades",
+            "artifacthub.io/links": f"- name: Documentation\n  url: {HOME}/docs/suite.md\n",
         },
     }
 
 
 def values() -> JsonObject:
     """Return the default values."""
-    return {
-        "image": {"repository": REPOSITORY, "tag": "", "digest": ""},
-        "operator": {
-            "replicas": 2,
-            "logLevel": "info",
-            "metrics": "Secure",
-            "resources": {name: dict(each) for name, each in RESOURCES.items()},
-        },
-        "networkPolicy": {"enabled": True},
-        "serviceMonitor": {"enabled": False},
-        "prometheusRule": {"enabled": False},
-        "quintet": {"create": True, "spec": {}},
-    }
+    found: JsonObject = yaml.safe_load((_SOURCES / "values.yaml").read_text(encoding="utf-8"))
+    return found
 
 
 def values_schema() -> JsonObject:
-    """Return the JSON Schema of the values; that of `quintet.spec` comes from the CRD."""
-    text, switch = {"type": "string"}, {"type": "object", "properties": {"enabled": {"type": "boolean"}}}
-    level = {"enum": ["debug", "info", "warning", "error"]}
+    """Return the JSON Schema of the values; those of a pod and of `quintet.spec` come from CRDs."""
     spec = _plain_schema(object_schema(KIND)["properties"]["spec"])
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        **_closed_object(
-            {
-                "image": _closed_object({"repository": text, "tag": text, "digest": text}),
-                "operator": _closed_object(
-                    {
-                        "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
-                        "logLevel": level,
-                        "metrics": {"enum": [each.value for each in Metrics]},
-                        "resources": {"type": "object"},
-                    }
-                ),
-                "networkPolicy": switch,
-                "serviceMonitor": switch,
-                "prometheusRule": switch,
-                "quintet": _closed_object({"create": {"type": "boolean"}, "spec": spec}),
-                "global": {"type": "object"},
-            }
-        ),
+    pods = spec["properties"]["pods"]["properties"]
+    text, number = {"type": "string"}, {"type": ["integer", "string"]}
+    texts = {"type": "object", "additionalProperties": {"type": "string"}}
+    switch = {"enabled": {"type": "boolean"}}
+    operator_values = {
+        "replicas": {"type": "integer", "minimum": 1, "maximum": 5},
+        "logLevel": {"enum": ["debug", "info", "warning", "error"]},
+        "metrics": {"enum": [each.value for each in Metrics]},
+        "resources": {"type": ["object", "null"]},
+        "podLabels": texts,
+        "podAnnotations": texts,
+        **{name: pods[name] for name in ("nodeSelector", "tolerations", "affinity")},
+        "topologySpreadConstraints": pods["topologySpreadConstraints"],
+        "priorityClassName": text,
+        "extraEnv": pods["env"],
+        "extraArgs": {"type": "array", "items": text},
+        "podDisruptionBudget": _closed_object({"maxUnavailable": number, "minAvailable": number}),
     }
+    pull = {"enum": ["Always", "IfNotPresent", "Never"]}
+    properties = {
+        "image": _closed_object({"repository": text, "tag": text, "digest": text, "pullPolicy": pull}),
+        "imagePullSecrets": pods["imagePullSecrets"],
+        "commonLabels": texts,
+        "operator": _closed_object(operator_values),
+        "serviceAccount": _closed_object({"annotations": texts}),
+        "service": _closed_object({"annotations": texts}),
+        "networkPolicy": _closed_object(switch),
+        "serviceMonitor": _closed_object({**switch, "labels": texts}),
+        "prometheusRule": _closed_object({**switch, "labels": texts}),
+        "quintet": _closed_object({"create": {"type": "boolean"}, "spec": spec}),
+        "global": {"type": "object"},
+    }
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_closed_object(properties)}
 
 
 def _closed_object(properties: JsonObject) -> JsonObject:
@@ -212,26 +186,116 @@ def _plain_schema(schema: Any) -> Any:
     return made
 
 
-def _operator_template(components: Sequence[Component]) -> str:
-    process = operator_process(_WITH_PLACEHOLDERS, _LEVEL, _METRICS)
-    bodies = [
-        body
-        for body in operator(components, _WITH_PLACEHOLDERS)
-        if body["kind"] not in ("Namespace", "CustomResourceDefinition", "Service", "Deployment")
-    ]
-    deployment = processes.deployment(replace(process, replicas=_REPLICAS))
-    deployment["spec"]["template"]["spec"]["containers"][0]["resources"] = _RESOURCES
+def _templates(components: Sequence[Component]) -> dict[Path, str]:
+    bodies = list(_objects(components))
+    return {
+        Path("templates") / name: HEADER
+        + "".join(
+            "---\n" + as_template(body, _CONDITIONS.get(body["kind"], ""))
+            for body in bodies
+            if body["kind"] in kinds
+        )
+        for name, kinds in _FILES.items()
+    }
+
+
+def _objects(components: Sequence[Component]) -> Iterator[JsonObject]:
+    """Yield the objects of the templates, with expressions for what values change."""
+    process = operator_process(_FLAVOUR, _LEVEL, _METRICS)
+    changed: dict[str, Callable[[JsonObject], JsonObject]] = {
+        "Deployment": _deployment,
+        "PodDisruptionBudget": _budget,
+        "ServiceAccount": lambda body: _annotated(body, ".Values.serviceAccount.annotations"),
+        "Service": lambda body: _annotated(body, ".Values.service.annotations"),
+        "ServiceMonitor": lambda body: _labelled(body, ".Values.serviceMonitor.labels"),
+        "PrometheusRule": lambda body: _labelled(body, ".Values.prometheusRule.labels"),
+    }
     monitoring = [processes.service_monitor(process), eventing_monitor(process), prometheus_rule(process)]
-    services = [processes.metrics_service(process)]
-    parts = [_document(body) for body in (*bodies, *services, deployment, *monitoring)]
-    return HEADER + "".join(parts)
+    rest = [body for body in operator(components, _FLAVOUR) if body["kind"] not in _ELSEWHERE]
+    own = [processes.metrics_service(process), processes.deployment(process)]
+    for body in (*rest, *own, *monitoring):
+        labelled = _with_standard_labels(body)
+        yield changed[body["kind"]](labelled) if body["kind"] in changed else labelled
 
 
-def _document(body: JsonObject) -> str:
-    # Escape the template expressions of Prometheus, which Helm must not evaluate.
-    text = "---\n" + as_yaml(body).removeprefix(HEADER).replace("{{", '{{ "{{" }}')
-    for mark, expression in _EXPRESSIONS.items():
-        text = text.replace(mark, expression)
-    if (condition := _OPTIONAL.get(body["kind"])) is not None:
-        return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
-    return text
+def _with_standard_labels(body: JsonObject) -> JsonObject:
+    metadata = body["metadata"]
+    own = {name: value for name, value in metadata["labels"].items() if name != _PART_OF}
+    labels = {**own, **merged('include "quintet.labels" .')}
+    return {**body, "metadata": {**metadata, "labels": labels}}
+
+
+def _with_metadata(body: JsonObject, **fields: Any) -> JsonObject:
+    return {**body, "metadata": {**body["metadata"], **fields}}
+
+
+def _annotated(body: JsonObject, value: str) -> JsonObject:
+    return _with_metadata(body, annotations=optional(value))
+
+
+def _labelled(body: JsonObject, value: str) -> JsonObject:
+    return _with_metadata(body, labels={**body["metadata"]["labels"], **merged(value)})
+
+
+def _budget(body: JsonObject) -> JsonObject:
+    limit = merged('include "quintet.disruptionBudget" .')
+    return {**body, "spec": {**limit, "selector": body["spec"]["selector"]}}
+
+
+def _deployment(body: JsonObject) -> JsonObject:
+    spec, template = body["spec"], body["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    pod = {
+        **template["spec"],
+        "containers": [
+            {
+                **container,
+                "imagePullPolicy": "{{ .Values.image.pullPolicy }}",
+                "args": [*container["args"], items(".Values.operator.extraArgs")],
+                "env": [*container["env"], items(".Values.operator.extraEnv")],
+                "resources": optional(".Values.operator.resources"),
+            }
+        ],
+        "imagePullSecrets": optional(".Values.imagePullSecrets"),
+        **{name: optional(f".Values.operator.{name}") for name in _SCHEDULING},
+    }
+    metadata = {
+        "labels": {**template["metadata"]["labels"], **merged(".Values.operator.podLabels")},
+        "annotations": optional(".Values.operator.podAnnotations"),
+    }
+    return {
+        **body,
+        "spec": {
+            **spec,
+            "replicas": scalar(".Values.operator.replicas"),
+            "template": {"metadata": metadata, "spec": pod},
+        },
+    }
+
+
+def _readme() -> str:
+    """Return the page about the values, from the comments in values.yaml."""
+    text = (_SOURCES / "values.yaml").read_text(encoding="utf-8")
+    rows = [f"| `{name}` | {default} | {about} |" for name, default, about in _documented_values(text)]
+    return _README.format(rows="\n".join(rows), home=HOME)
+
+
+def _documented_values(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield path, default and description of each value with a comment that begins with `# --`."""
+    path: list[str] = []
+    comment = ""
+    for line in text.splitlines():
+        if (found := re.match(r" *# (-- )?(.*)", line)) is not None:
+            comment = found[2] if found[1] else f"{comment} {found[2]}" if comment else ""
+        elif (key := re.match(r"( *)([A-Za-z]+):", line)) is not None:
+            path[len(key[1]) // 2 :] = [key[2]]
+            if comment:
+                yield ".".join(path), f"`{json.dumps(_value_at(path))}`", comment
+            comment = ""
+
+
+def _value_at(path: Sequence[str]) -> Any:
+    found: Any = values()
+    for name in path:
+        found = found[name]
+    return found

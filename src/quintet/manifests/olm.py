@@ -29,6 +29,7 @@ PACKAGE = "quintet"
 CHANNELS, DEFAULT_CHANNEL = ("candidate",), "candidate"
 OLDEST_KUBERNETES = "1.32.0"
 HOME = "https://quintet.dev"
+MAINTAINER = {"name": "Quintet maintainers", "email": "maintainers@quintet.dev"}
 SCORECARD = "scorecard-test:v1.42.0"
 """The image of the Operator SDK's scorecard tests; whoever runs them adds the registry."""
 _ICON = (
@@ -119,7 +120,7 @@ def catalog(components: Sequence[Component], release: Release | None = None, ear
             "name": PACKAGE,
             "defaultChannel": DEFAULT_CHANNEL,
             "description": _description(),
-            "icon": {"base64data": _icon(), "mediatype": "image/svg+xml"},
+            "icon": {"base64data": icon(), "mediatype": "image/svg+xml"},
         }
     ]
     documents += [
@@ -207,10 +208,10 @@ def _about(release: Release) -> JsonObject:
         "minKubeVersion": OLDEST_KUBERNETES,
         "maturity": "alpha",
         "keywords": ["mock", "eventing", "statefulset", "configuration", "checkup"],
-        "maintainers": [{"name": "Quintet maintainers", "email": "maintainers@quintet.dev"}],
+        "maintainers": [dict(MAINTAINER)],
         "provider": {"name": "Quintet", "url": HOME},
         "links": [{"name": "Quintet", "url": HOME}],
-        "icon": [{"base64data": _icon(), "mediatype": "image/svg+xml"}],
+        "icon": [{"base64data": icon(), "mediatype": "image/svg+xml"}],
     }
 
 
@@ -236,7 +237,7 @@ def _service_annotations(release: Release) -> dict[str, str]:
         "createdAt": release.created,
         "description": "Mock APIs, eventing, stateful clusters, injected configuration and checkups.",
         "repository": HOME,
-        "support": "Quintet maintainers",
+        "support": MAINTAINER["name"],
         "operatorframework.io/initialization-resource": json.dumps(quintet_object(), indent=2),
         "operatorframework.io/suggested-namespace": QUINTET.namespace,
     }
@@ -329,7 +330,8 @@ def _description() -> str:
     return _DESCRIPTION.format(kinds="\n".join(lines))
 
 
-def _icon() -> str:
+def icon() -> str:
+    """Return the icon: SVG in base64."""
     return base64.b64encode(_ICON.encode()).decode()
 
 

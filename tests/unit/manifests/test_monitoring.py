@@ -14,7 +14,7 @@ from kit.manifests.promql import (
     metrics,
     substitute_variables,
 )
-from quintet.manifests.helm import chart
+from quintet.manifests.helm import CHART, chart
 from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator_process
 
@@ -60,14 +60,13 @@ def test_alert_names_are_unique_and_match_runbook_sections():
 def test_chart_creates_alerts_and_monitors_only_when_enabled():
     from quintet.components import COMPONENTS
 
-    text = next(
-        content for path, content in chart(tuple(COMPONENTS.values())).items() if path.name == "operator.yaml"
-    )
-    for kind, count in (("ServiceMonitor", 2), ("PrometheusRule", 1)):
-        parts = [part for part in text.split("---\n") if f"kind: {kind}\n" in part]
-        assert len(parts) == count
-    assert text.count("{{- if .Values.prometheusRule.enabled }}") == 1
-    assert text.count("{{- if .Values.serviceMonitor.enabled }}") == 2
+    made = chart(tuple(COMPONENTS.values()))
+    for name, value, count in (
+        ("servicemonitor.yaml", "serviceMonitor", 2),
+        ("prometheusrule.yaml", "prometheusRule", 1),
+    ):
+        text = made[CHART / "templates" / name]
+        assert text.count("\nkind: ") == text.count(f"{{{{- if .Values.{value}.enabled }}}}") == count
     assert "{{ $labels" not in text, "Helm would try to fill that in"
 
 

@@ -4,12 +4,13 @@ import base64
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
-from quintet.manifests import helm, olm
+from quintet.manifests import helm, helmtemplates, olm
 from quintet.manifests.operator import operator, operator_rules, quintet_object
 
 ALL = tuple(COMPONENTS.values())
@@ -31,30 +32,88 @@ def service(bundle):
     return bundle[Path("manifests/quintet.clusterserviceversion.yaml")]
 
 
-def test_chart_templates_contain_no_placeholders(chart):
-    assert not [path for path, content in chart.items() if "MARK" in content or "918273645" in content]
+def templates(chart):
+    return {path.name: content for path, content in chart.items() if "templates" in path.parts}
 
 
 def test_chart_contains_every_object_of_operator(chart):
-    text = chart[helm.CHART / "templates/operator.yaml"]
+    text = "".join(templates(chart).values())
     for body in operator(ALL):
         if body["kind"] not in ("Namespace", "CustomResourceDefinition"):
             assert f"kind: {body['kind']}\nmetadata:\n  name: {body['metadata']['name']}\n" in text
 
 
-def test_default_chart_values_satisfy_schema():
-    # The schema is plain enough to be walked: objects, texts, numbers, switches and choices.
-    def check(schema, value, path=""):
-        for name, child in value.items() if isinstance(value, dict) else ():
-            known = schema.get("properties", {})
-            assert name in known or schema.get("additionalProperties") is not False, f"{path}.{name}"
-            if name in known:
-                check(known[name], child, f"{path}.{name}")
-        kinds = {"object": dict, "string": str, "integer": int, "boolean": bool}
-        assert "type" not in schema or isinstance(value, kinds[schema["type"]]), path
-        assert "enum" not in schema or value in schema["enum"], path
+def test_every_chart_object_has_the_standard_labels(chart):
+    for name, content in templates(chart).items():
+        objects = content.count("\nkind: ") if name.endswith(".yaml") else 0
+        assert content.count('include "quintet.labels" .') == objects, name
 
-    check(helm.values_schema(), helm.values())
+
+def test_fields_of_a_template_come_from_values():
+    body = {
+        "number": helmtemplates.scalar(".Values.n"),
+        "labels": {
+            "own": "x",
+            **helmtemplates.merged(".Values.labels"),
+            **helmtemplates.merged('include "l" .'),
+        },
+        "list": ["first", helmtemplates.items(".Values.more")],
+        "selector": helmtemplates.optional(".Values.selector"),
+        "alert": "{{ $value }} failed",
+    }
+    assert (
+        helmtemplates.as_template(body, ".Values.enabled")
+        == """\
+{{- if .Values.enabled }}
+number: {{ .Values.n }}
+labels:
+  own: x
+  {{- with .Values.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- include "l" . | nindent 2 }}
+list:
+  - first
+  {{- with .Values.more }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.selector }}
+selector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+alert: '{{ "{{" }} $value }} failed'
+{{- end }}
+"""
+    )
+
+
+def test_default_chart_values_satisfy_schema():
+    jsonschema.validate(helm.values(), helm.values_schema())
+
+
+def test_every_chart_value_is_used_and_documented(chart):
+    text, page = "".join(templates(chart).values()), chart[helm.CHART / "README.md"]
+    inner = {"image.repository", "image.tag", "image.digest"}  # within `with .Values.image`
+    for group, found in helm.values().items():
+        named = (
+            [f"{group}.{name}" for name in found]
+            if group not in ("imagePullSecrets", "commonLabels")
+            else [group]
+        )
+        for name in named:
+            assert name in inner or f".Values.{name}" in text, name
+            assert f"| `{name}` | `" in page, name
+
+
+def test_chart_defaults_are_those_of_the_other_ways_to_install():
+    (deployment,) = [body for body in operator(ALL) if body["kind"] == "Deployment"]
+    spec, found = deployment["spec"]["template"]["spec"], helm.values()["operator"]
+    assert found["replicas"] == deployment["spec"]["replicas"]
+    assert found["resources"] == spec["containers"][0]["resources"]
+    assert found["topologySpreadConstraints"] == spec["topologySpreadConstraints"]
+    image = helm.values()["image"]
+    assert f"{image['repository']}:{__version__}" == spec["containers"][0]["image"]
+    assert image["pullPolicy"] == spec["containers"][0]["imagePullPolicy"]
 
 
 def test_quintet_chart_values_forbid_unknown_fields():
