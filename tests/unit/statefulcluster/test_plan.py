@@ -91,6 +91,10 @@ ROWS = {
     "pending with a claim that was lost long ago: the group is set aside": (
         seen(A, B, pending("c"), claims=[a_claim("a"), a_claim("b"), a_claim("c", phase="Lost")],
              lost_since={"c": NOW - 601}), Act.SET_ASIDE, "web-c", "ClaimLost"),
+    "two pending, the second with a lost claim: the group of the second is set aside": (
+        seen(A, B, C, pending("d", created=NOW - 9), pending("e"), replicas=5, want={"parallel": True},
+             claims=[*map(a_claim, "abcd"), a_claim("e", phase="Lost")], lost_since={"e": NOW - 601}),
+        Act.SET_ASIDE, "web-e", "ClaimLost"),
     "pending with a lost claim that nobody used: the group is set aside": (
         seen(A, pending("b"), claims=[a_claim("a"), a_claim("b", phase="Lost")], contents={"b": ClaimContent.EMPTY}),
         Act.SET_ASIDE, "web-b", "ClaimLost"),
