@@ -290,7 +290,7 @@ class _Stack:
             elif was.held or was.found:
                 setting = Setting(entry.path, entry.now, entry.at)
                 entries += _lay(subject, ledger.pod, setting, was.found or Found(entry.now))
-            elif not was.gone:
+            elif not (was.gone or _is_removed(subject, ledger.pod, entry)):
                 entries.append(_beside(subject, ledger.pod, entry))
         return tuple(entries)
 
@@ -363,6 +363,12 @@ def _lay(subject: Subject, pod: Path | None, setting: Setting, looks: Found) -> 
     if made is not None:
         was = without_additions(setting.path, was, looks.value, setting.value)
         yield Entry(setting.path, was, setting.value, setting.at if at is None else at, made)
+
+
+def _is_removed(subject: Subject, pod: Path | None, entry: Entry) -> bool:
+    """Return whether an entry is about a container that a lower layer has replaced or removed by now."""
+    path = absolute(entry.path, pod)
+    return entry.is_container and entry.now is not ABSENT and path is not None and subject.get(path) is ABSENT
 
 
 def _beside(subject: Subject, pod: Path | None, entry: Entry) -> Entry:
