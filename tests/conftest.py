@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import hypothesis.configuration
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from kit.cluster.api import Api
 from kit.faults.proxy import FaultProxy
@@ -46,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],  # the machine may be busy
     )
     hypothesis.settings.load_profile("quintet")
+    if not exploring:
+        # Otherwise examples depend on which modules a worker has imported before: hypothesis tries their constants.
+        providers._get_local_constants = lambda: providers._local_constants
     # Its table of Unicode categories takes more than a second to compute: a new clone reads it from the cache.
     hypothesis.configuration.set_hypothesis_home_dir(cache_directory() / "hypothesis")
     durations.register(config)
