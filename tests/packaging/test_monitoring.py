@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kit.manifests.promql import DASHBOARDS, dashboard_queries, substitute_variables
-from quintet.manifests.helm import CHART
+from quintet.manifests.helm.chart import CHART
 from quintet.manifests.installation import QUINTET
 from quintet.manifests.monitoring import ALERTS, rule_groups
 

@@ -8,7 +8,7 @@ from quintet.components import Component
 from quintet.manifests.catalog import catalog_page
 from quintet.manifests.crd import MOST_BYTES, custom_resource_definition, size_as_annotation
 from quintet.manifests.discovery import published_service
-from quintet.manifests.helm import CHART, chart
+from quintet.manifests.helm.chart import CHART, chart
 from quintet.manifests.installation import KIAGNOSE as KIAGNOSE_FLAVOUR
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.manager import manager, namespace

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quintet import __version__
 from quintet.components import Component
-from quintet.manifests.helm import CHART, chart
+from quintet.manifests.helm.chart import CHART, chart
 from quintet.manifests.installation import KIAGNOSE, QUINTET
 from quintet.manifests.olm import BUNDLE, PACKAGE, Release, bundle, catalog, dockerfile, hub_settings
 from quintet.manifests.operator import operator, quintet_object

@@ -14,7 +14,7 @@ from kit.manifests.promql import (
     metrics,
     substitute_variables,
 )
-from quintet.manifests.helm import CHART, chart
+from quintet.manifests.helm.chart import CHART, chart
 from quintet.manifests.monitoring import ALERTS, GROUPS, OURS, eventing_monitor, prometheus_rule
 from quintet.manifests.operator import operator_process
 

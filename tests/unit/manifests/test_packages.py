@@ -10,7 +10,9 @@ import pytest
 from kit.manifests import yamltext
 from quintet import __version__
 from quintet.components import COMPONENTS
-from quintet.manifests import helm, helmtemplates, olm
+from quintet.manifests import olm
+from quintet.manifests.helm import chart as helm
+from quintet.manifests.helm import expressions
 from quintet.manifests.operator import operator, operator_rules, quintet_object
 
 ALL = tuple(COMPONENTS.values())
@@ -51,18 +53,18 @@ def test_every_chart_object_has_the_standard_labels(chart):
 
 def test_fields_of_a_template_come_from_values():
     body = {
-        "number": helmtemplates.scalar(".Values.n"),
+        "number": expressions.scalar(".Values.n"),
         "labels": {
             "own": "x",
-            **helmtemplates.merged(".Values.labels"),
-            **helmtemplates.merged('include "l" .'),
+            **expressions.merged(".Values.labels"),
+            **expressions.merged('include "l" .'),
         },
-        "list": ["first", helmtemplates.items(".Values.more")],
-        "selector": helmtemplates.optional(".Values.selector"),
+        "list": ["first", expressions.items(".Values.more")],
+        "selector": expressions.optional(".Values.selector"),
         "alert": "{{ $value }} failed",
     }
     assert (
-        helmtemplates.as_template(body, ".Values.enabled")
+        expressions.as_template(body, ".Values.enabled")
         == """\
 {{- if .Values.enabled }}
 number: {{ .Values.n }}

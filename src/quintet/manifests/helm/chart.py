@@ -1,7 +1,7 @@
 """The Helm chart of the suite operator.
 
 Its templates are generated from the objects of the other ways to install, with expressions where the chart
-has values; what only the chart has is in the folder `chart`. The CRD of Quintet is in `crds/`, which Helm
+has values; what only the chart has is in the folder `files`. The CRD of Quintet is in `crds/`, which Helm
 never changes or deletes; the operator upgrades it.
 """
 
@@ -21,7 +21,7 @@ from quintet.apis.suite.types import Metrics
 from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition, object_schema
-from quintet.manifests.helmtemplates import as_template, items, merged, optional, scalar
+from quintet.manifests.helm.expressions import as_template, items, merged, optional, scalar
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import HOME, MAINTAINER, icon
@@ -32,7 +32,7 @@ from quintet.manifests.text import HEADER, as_yaml
 CHART = Path("charts/quintet")
 OLDEST_KUBERNETES = "1.32.0"
 
-_SOURCES = Path(__file__).with_name("chart")
+_SOURCES = Path(__file__).with_name("files")
 _IMAGE = '{{ include "quintet.image" . }}'
 _FLAVOUR: Flavour = replace(QUINTET, namespace="{{ .Release.Namespace }}", image=_IMAGE)
 _LEVEL = "{{ .Values.operator.logLevel }}"
