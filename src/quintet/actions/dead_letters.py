@@ -44,8 +44,8 @@ async def handle_dead_letters(
     if dry_run:
         return None
 
-    def completed(subscription: Subscription) -> RequestStatus | None:
+    def find_result(subscription: Subscription) -> RequestStatus | None:
         status = subscription.status.dead_letters.request
         return status if status.id == request.id and status.complete else None
 
-    return await wait_for(client, SUBSCRIPTIONS, key, Subscription, completed, timeout)
+    return await wait_for(client, SUBSCRIPTIONS, key, Subscription, find_result, timeout)

@@ -49,15 +49,15 @@ class Trend:
 def trend_of(checkup: Checkup, names: Sequence[str] = ()) -> Trend:
     """Return the trend of a checkup; without `names`, of all its numbers."""
     status = checkup.status
-    runs = [_finished(run, run.results) for run in reversed(status.history)]
+    runs = [_summarize_run(run, run.results) for run in reversed(status.history)]
     # After an attempt that is followed by another one, the history has the run of the status already.
     if status.verdict is not None and status.run > 0 and all(run.run != status.run for run in runs):
-        runs.append(_finished(status, status.result_map))
+        runs.append(_summarize_run(status, status.result_map))
     found = {name: None for run in runs for name in run.numbers}
     return Trend(runs, tuple(names) or (DURATION, *sorted(found.keys() - {DURATION})))
 
 
-def _finished(run: Run | CheckupStatus, results: dict[str, str]) -> FinishedRun:
+def _summarize_run(run: Run | CheckupStatus, results: dict[str, str]) -> FinishedRun:
     numbers = {name: number for name, text in results.items() if (number := as_number(text)) is not None}
     start, end = parse_time(run.start_time), parse_time(run.completion_time)
     if start is not None and end is not None:

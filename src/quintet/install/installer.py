@@ -167,7 +167,7 @@ class Installer:
             ready = all(each.ready for each in quintet.status.components)
             return ready and progressing is not None and progressing.status == "False"
 
-        await self._wait_until("every controller is ready", available, lambda: lines.unfinished)
+        await self._wait_until("every controller is ready", available, lambda: lines.remaining)
         return found[0]
 
     async def _operator_state(

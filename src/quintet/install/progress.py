@@ -54,6 +54,6 @@ class ProgressLines:
         return changed
 
     @property
-    def unfinished(self) -> str:
+    def remaining(self) -> str:
         """What is not ready, in one line."""
         return "; ".join(f"{name}: {state}" for name, state in self._shown.items() if state != READY)

@@ -19,7 +19,7 @@ def run_attempts(verdicts: tuple[Verdict, ...], retries: int, **spec: int) -> li
     ends: list[CheckupStatus] = []
     checkup: Checkup = a_checkup(retries=retries, **spec)
     for verdict in verdicts:
-        started = statuses.started_status(checkup, scheduling.Plan(checkup.status), START)
+        started = statuses.started_status(checkup, scheduling.RunPlan(checkup.status), START)
         ending = Ending(verdict, "Why", "because")
         status = statuses.ended_status(checkup, started, ending, Results(), None, START)
         checkup = a_checkup(status, retries=retries, **spec)

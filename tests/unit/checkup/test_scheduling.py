@@ -18,7 +18,7 @@ START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 END = datetime(2028, 1, 1, tzinfo=UTC)
 
 
-def plan(status: CheckupStatus, now: datetime, *, cancelled: bool = False, **spec) -> scheduling.Plan:
+def plan(status: CheckupStatus, now: datetime, *, cancelled: bool = False, **spec) -> scheduling.RunPlan:
     return scheduling.plan(a_checkup(status, **spec), now, cancelled=cancelled)
 
 
@@ -162,7 +162,7 @@ def test_removed_schedule_is_reported_and_starts_nothing():
 
 def test_checkup_without_schedule_keeps_its_status():
     status = CheckupStatus(run=3, verdict=Verdict.PASSED)
-    assert plan(status, START) == scheduling.Plan(status)
+    assert plan(status, START) == scheduling.RunPlan(status)
 
 
 def test_missed_runs_of_a_long_downtime_are_counted_up_to_a_limit():

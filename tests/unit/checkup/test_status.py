@@ -14,7 +14,7 @@ from quintet.controllers.checkup.decide.verdict import Ending, Reason, invalid_e
 from unit.checkup.observations import START, a_checkup
 
 END = "2026-01-01T10:00:12Z"
-NOTHING_DUE = scheduling.Plan(CheckupStatus())
+NOTHING_DUE = scheduling.RunPlan(CheckupStatus())
 PASSED = Ending(Verdict.PASSED, Reason.SUCCEEDED, "The checkup finished successfully")
 
 
@@ -114,7 +114,7 @@ def test_new_rerun_value_requests_another_run(annotations, seen, want):
 def test_previous_run_moves_to_history_with_ten_entries():
     old = over(run=12, history=tuple(Run(n, Verdict.PASSED) for n in range(11, 1, -1)))
     status = said.started_status(
-        a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), scheduling.Plan(old), END
+        a_checkup(old, annotations={"kiagnose.io/rerun": "x"}), scheduling.RunPlan(old), END
     )
     assert (status.run, status.observed_rerun) == (13, "x")
     assert [run.run for run in status.history] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 3]

@@ -16,7 +16,7 @@ from quintet.authoring.validation import validate_document
 from quintet.clock import micro_timestamp, timestamp
 from quintet.components import COMPONENTS, CUSTOM_RESOURCES
 from quintet.controllers.decide.causes import Cause, CauseReason
-from quintet.controllers.suite.decide.leaders import Lease, LeaseSpec
+from quintet.controllers.suite.decide.leaders import LeaseView, LeaseViewSpec
 from quintet.controllers.suite.decide.pods import ProcessPod
 from quintet.install.doctor import health, preflight
 from quintet.install.doctor.checks import probe_pod, running_components
@@ -260,8 +260,10 @@ def test_health_names_the_cause_and_the_restarts_of_pods():
 def test_health_requires_a_renewed_lease_of_each_process(lease, want, words):
     if lease is not None:
         holder, seconds = lease
-        spec = LeaseSpec(holder_identity=holder, renew_time=micro_timestamp(NOW - timedelta(seconds=seconds)))
-        lease = Lease(metadata=ObjectMeta(name="quintet"), spec=spec)
+        spec = LeaseViewSpec(
+            holder_identity=holder, renew_time=micro_timestamp(NOW - timedelta(seconds=seconds))
+        )
+        lease = LeaseView(metadata=ObjectMeta(name="quintet"), spec=spec)
     (found,) = health.check_leaders({ObjectKey("quintet-system", "quintet"): lease}, NOW)
     assert (found.status, words in found.message) == (want, True), found
 

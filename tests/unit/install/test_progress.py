@@ -55,6 +55,6 @@ def test_line_is_shown_again_only_if_it_has_changed():
     lines, states = ProgressLines(), describe_components(a_quintet(components=components))
     assert lines.update(states) == ["checkup: ready", "eventing: not started yet"]
     assert lines.update(states) == []
-    assert lines.unfinished == "eventing: not started yet"
+    assert lines.remaining == "eventing: not started yet"
     assert lines.update({**states, "eventing": "ready"}) == ["eventing: ready"]
-    assert lines.unfinished == ""
+    assert lines.remaining == ""

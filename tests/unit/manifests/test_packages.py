@@ -56,8 +56,8 @@ def test_fields_of_a_template_come_from_values():
         "number": expressions.scalar(".Values.n"),
         "labels": {
             "own": "x",
-            **expressions.merged(".Values.labels"),
-            **expressions.merged('include "l" .'),
+            **expressions.merge(".Values.labels"),
+            **expressions.merge('include "l" .'),
         },
         "list": ["first", expressions.items(".Values.more")],
         "selector": expressions.optional(".Values.selector"),

@@ -8,7 +8,7 @@ from kit.background import run_in_background
 from kit.clock import VirtualClock
 from quintet.apis.meta import ObjectKey, ObjectMeta
 from quintet.clock import micro_timestamp
-from quintet.controllers.suite.decide.leaders import Lease, LeaseSpec, observe_lease
+from quintet.controllers.suite.decide.leaders import LeaseView, LeaseViewSpec, observe_lease
 from quintet.controllers.suite.leaders import LeaderMonitor
 from quintet.kube.errors import error_for
 
@@ -16,12 +16,12 @@ NOW = datetime(2026, 5, 1, tzinfo=UTC)
 NAME = "quintet-checkup"
 
 
-def a_lease(version: int, *, holder: str | None = "pod-1", renewed: datetime = NOW) -> Lease:
-    spec = LeaseSpec(holder_identity=holder, renew_time=micro_timestamp(renewed))
-    return Lease(metadata=ObjectMeta(name=NAME, resource_version=str(version)), spec=spec)
+def a_lease(version: int, *, holder: str | None = "pod-1", renewed: datetime = NOW) -> LeaseView:
+    spec = LeaseViewSpec(holder_identity=holder, renew_time=micro_timestamp(renewed))
+    return LeaseView(metadata=ObjectMeta(name=NAME, resource_version=str(version)), spec=spec)
 
 
-def observe(*sightings: tuple[float, Lease | None]) -> list[str]:
+def observe(*sightings: tuple[float, LeaseView | None]) -> list[str]:
     """Return the problem after each sighting, which happens some seconds after the start."""
     known, found = None, []
     for seconds, lease in sightings:
@@ -73,10 +73,10 @@ class Leases:
     """A client that returns Leases; an error instead of one is raised."""
 
     def __init__(self) -> None:
-        self.found: Lease | Exception = error_for("GET", 404, b"")
+        self.found: LeaseView | Exception = error_for("GET", 404, b"")
         self.reads = 0
 
-    async def get(self, resource: object, key: ObjectKey, kind: object) -> Lease:
+    async def get(self, resource: object, key: ObjectKey, kind: object) -> LeaseView:
         self.reads += 1
         if isinstance(self.found, Exception):
             raise self.found

@@ -132,7 +132,7 @@ class CheckupController(ObjectReconciler[Checkup]):
             )
         return Outcome()
 
-    async def _rest(self, checkup: Checkup, plan: scheduling.Plan, left: float | None) -> Outcome:
+    async def _rest(self, checkup: Checkup, plan: scheduling.RunPlan, left: float | None) -> Outcome:
         """Wait for the next run of the schedule, for a rerun, or for the end of the time to live."""
         status = plan.status
         if not statuses.is_over(checkup):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from quintet.apis.meta import ObjectKey
 from quintet.clock import Clock
-from quintet.controllers.suite.decide.leaders import Leadership, Lease, observe_lease
+from quintet.controllers.suite.decide.leaders import Leadership, LeaseView, observe_lease
 from quintet.kube.client import Client
 from quintet.kube.errors import KubeError, NotFound
 from quintet.runtime.leader import LEASES
@@ -50,7 +50,7 @@ class LeaderMonitor:
 
     async def _read(self, key: ObjectKey) -> None:
         try:
-            lease = await self._client.get(LEASES, key, Lease)
+            lease = await self._client.get(LEASES, key, LeaseView)
         except NotFound:
             lease = None
         except KubeError:

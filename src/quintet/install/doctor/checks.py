@@ -26,7 +26,7 @@ from quintet.controllers.suite.decide.installation import (
     WEBHOOKS,
     key_of,
 )
-from quintet.controllers.suite.decide.leaders import Lease
+from quintet.controllers.suite.decide.leaders import LeaseView
 from quintet.controllers.suite.decide.pods import reduce_pod
 from quintet.controllers.suite.decide.scope import NamespaceInfo, namespace_of
 from quintet.controllers.suite.user_objects import list_user_objects
@@ -121,7 +121,7 @@ class ClusterChecks:
             if (each.get("status") or {}).get("readyReplicas")
         ]
         found = await asyncio.gather(*(self._get(LEASES, key) for key in keys))
-        leases = [msgspec.convert(each, Lease) if each is not None else None for each in found]
+        leases = [msgspec.convert(each, LeaseView) if each is not None else None for each in found]
         return health.check_leaders(dict(zip(keys, leases, strict=True)), self.clock.now())
 
     async def _check_types(self) -> list[Finding]:

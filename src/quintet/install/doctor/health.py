@@ -9,7 +9,7 @@ from quintet.admission.registration import covers
 from quintet.apis.meta import JsonObject, ObjectKey, Resource, find_condition
 from quintet.apis.suite import Quintet
 from quintet.apis.text import shorten_list
-from quintet.controllers.suite.decide.leaders import Lease, describe_leader, was_renewed_lately
+from quintet.controllers.suite.decide.leaders import LeaseView, describe_leader, was_renewed_lately
 from quintet.controllers.suite.decide.pods import ProcessPod, find_cause, recent_restarts
 from quintet.controllers.suite.decide.safety import is_wider, unsafe_changes
 from quintet.controllers.suite.decide.user_objects import UserObject
@@ -91,7 +91,7 @@ def check_processes(
     return found
 
 
-def check_leaders(leases: Mapping[ObjectKey, Lease | None], now: datetime) -> list[Finding]:
+def check_leaders(leases: Mapping[ObjectKey, LeaseView | None], now: datetime) -> list[Finding]:
     """Check that a pod of each process holds and renews its Lease: without that, nothing is reconciled."""
     found = []
     for key, lease in leases.items():

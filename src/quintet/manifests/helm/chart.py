@@ -21,7 +21,7 @@ from quintet.apis.suite.types import Metrics
 from quintet.components import Component
 from quintet.manifests import process as processes
 from quintet.manifests.crd import custom_resource_definition, object_schema
-from quintet.manifests.helm.expressions import as_template, items, merged, optional, scalar
+from quintet.manifests.helm.expressions import as_template, items, merge, optional, scalar
 from quintet.manifests.installation import QUINTET, Flavour
 from quintet.manifests.monitoring import eventing_monitor, prometheus_rule
 from quintet.manifests.olm import HOME, MAINTAINER, icon
@@ -205,10 +205,10 @@ def _objects(components: Sequence[Component]) -> Iterator[JsonObject]:
     changed: dict[str, Callable[[JsonObject], JsonObject]] = {
         "Deployment": _deployment,
         "PodDisruptionBudget": _budget,
-        "ServiceAccount": lambda body: _annotated(body, ".Values.serviceAccount.annotations"),
-        "Service": lambda body: _annotated(body, ".Values.service.annotations"),
-        "ServiceMonitor": lambda body: _labelled(body, ".Values.serviceMonitor.labels"),
-        "PrometheusRule": lambda body: _labelled(body, ".Values.prometheusRule.labels"),
+        "ServiceAccount": lambda body: _annotate(body, ".Values.serviceAccount.annotations"),
+        "Service": lambda body: _annotate(body, ".Values.service.annotations"),
+        "ServiceMonitor": lambda body: _label(body, ".Values.serviceMonitor.labels"),
+        "PrometheusRule": lambda body: _label(body, ".Values.prometheusRule.labels"),
     }
     monitoring = [processes.service_monitor(process), eventing_monitor(process), prometheus_rule(process)]
     rest = [body for body in operator(components, _FLAVOUR) if body["kind"] not in _ELSEWHERE]
@@ -221,7 +221,7 @@ def _objects(components: Sequence[Component]) -> Iterator[JsonObject]:
 def _with_standard_labels(body: JsonObject) -> JsonObject:
     metadata = body["metadata"]
     own = {name: value for name, value in metadata["labels"].items() if name != _PART_OF}
-    labels = {**own, **merged('include "quintet.labels" .')}
+    labels = {**own, **merge('include "quintet.labels" .')}
     return {**body, "metadata": {**metadata, "labels": labels}}
 
 
@@ -229,16 +229,16 @@ def _with_metadata(body: JsonObject, **fields: Any) -> JsonObject:
     return {**body, "metadata": {**body["metadata"], **fields}}
 
 
-def _annotated(body: JsonObject, value: str) -> JsonObject:
+def _annotate(body: JsonObject, value: str) -> JsonObject:
     return _with_metadata(body, annotations=optional(value))
 
 
-def _labelled(body: JsonObject, value: str) -> JsonObject:
-    return _with_metadata(body, labels={**body["metadata"]["labels"], **merged(value)})
+def _label(body: JsonObject, value: str) -> JsonObject:
+    return _with_metadata(body, labels={**body["metadata"]["labels"], **merge(value)})
 
 
 def _budget(body: JsonObject) -> JsonObject:
-    limit = merged('include "quintet.disruptionBudget" .')
+    limit = merge('include "quintet.disruptionBudget" .')
     return {**body, "spec": {**limit, "selector": body["spec"]["selector"]}}
 
 
@@ -260,7 +260,7 @@ def _deployment(body: JsonObject) -> JsonObject:
         **{name: optional(f".Values.operator.{name}") for name in _SCHEDULING},
     }
     metadata = {
-        "labels": {**template["metadata"]["labels"], **merged(".Values.operator.podLabels")},
+        "labels": {**template["metadata"]["labels"], **merge(".Values.operator.podLabels")},
         "annotations": optional(".Values.operator.podAnnotations"),
     }
     return {

@@ -20,7 +20,7 @@ def optional(value: str) -> str:
     return f"{{{{ optional {value} }}}}"
 
 
-def merged(text: str) -> JsonObject:
+def merge(text: str) -> JsonObject:
     """Return fields that a value of the chart, or an expression that gives YAML, adds to an object."""
     return {f"{{{{ {text} }}}}": ""}
 

@@ -21,8 +21,8 @@ from quintet.controllers.statefulcluster.decide.observed import Observed, Pod
 from quintet.controllers.statefulcluster.writer import ReplicaWriter
 
 
-def _give_up_at_once(observed: Observed, pod: Pod, group: Any, loss: Any) -> dataloss.Decision:
-    return dataloss.Decision(True, loss.why)
+def _give_up_at_once(observed: Observed, pod: Pod, group: Any, loss: Any) -> dataloss.DataLossDecision:
+    return dataloss.DataLossDecision(True, loss.why)
 
 
 def _update_unready_at_once(observed: Observed) -> Action | None:

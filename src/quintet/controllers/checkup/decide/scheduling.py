@@ -41,7 +41,7 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """What the schedule of a checkup requires now."""
 
     status: CheckupStatus
@@ -52,28 +52,28 @@ class Plan:
     """Seconds until the next time of the schedule; None if it starts no runs."""
 
 
-def plan(checkup: Checkup, now: datetime, *, cancelled: bool, retrying: bool = False) -> Plan:
+def plan(checkup: Checkup, now: datetime, *, cancelled: bool, retrying: bool = False) -> RunPlan:
     """Return which run is due.
 
     `cancelled`: the schedule must start no runs. `retrying`: another attempt comes before the next run.
     """
     spec, status = checkup.spec, checkup.status
     if retrying:
-        return Plan(status)
+        return RunPlan(status)
     if not spec.schedule:
         known = find_condition(status.conditions, SCHEDULED) is not None
-        return Plan(_without_next_run(status, ScheduleReason.NONE) if known else status)
+        return RunPlan(_without_next_run(status, ScheduleReason.NONE) if known else status)
     if spec.suspend or cancelled:
         why = ScheduleReason.SUSPENDED if spec.suspend else ScheduleReason.CANCELLED
-        return Plan(_without_next_run(status, why))
+        return RunPlan(_without_next_run(status, why))
     try:
         schedule = parse(spec.schedule, spec.time_zone)
     except ScheduleError as error:  # it bypassed the webhooks
-        return Plan(_without_next_run(status, ScheduleReason.INVALID, f"spec.schedule: {error}"))
+        return RunPlan(_without_next_run(status, ScheduleReason.INVALID, f"spec.schedule: {error}"))
     return _next_run(schedule, checkup, now)
 
 
-def _next_run(schedule: Schedule, checkup: Checkup, now: datetime) -> Plan:
+def _next_run(schedule: Schedule, checkup: Checkup, now: datetime) -> RunPlan:
     status, deadline = checkup.status, checkup.spec.starting_deadline_seconds
     following = schedule.next_after(now)
     delay = (following - now).total_seconds()
@@ -83,11 +83,11 @@ def _next_run(schedule: Schedule, checkup: Checkup, now: datetime) -> Plan:
     expected = parse_time(status.next_run_time)
     # A time that is not of this schedule was of one that somebody has changed since.
     if expected is None or expected > now or schedule.last_until(expected) != expected:
-        return Plan(waits, delay=delay)
+        return RunPlan(waits, delay=delay)
     last, passed = schedule.last_until(now), _count(schedule, expected, now)
     is_late = deadline is not None and now - last > timedelta(seconds=deadline)
     missed = status.missed_runs + (passed if is_late else passed - 1)
-    return Plan(
+    return RunPlan(
         msgspec.structs.replace(waits, missed_runs=missed), due=None if is_late else last, delay=delay
     )
 
@@ -101,7 +101,7 @@ def time_to_live(checkup: Checkup, now: datetime) -> float | None:
     return ttl - (now - ended).total_seconds()
 
 
-def must_replace(checkup: Checkup, now: datetime) -> Plan | None:
+def must_replace(checkup: Checkup, now: datetime) -> RunPlan | None:
     """Return the plan of a checkup whose run may have to end for the next one; None if it may not."""
     if checkup.spec.concurrency_policy is not ConcurrencyPolicy.REPLACE:
         return None

@@ -13,7 +13,7 @@ from quintet.apis.meta import Condition, find_condition
 from quintet.apis.text import truncate
 from quintet.controllers.checkup.decide import history
 from quintet.controllers.checkup.decide.observed import Obstacle, ObstacleReason
-from quintet.controllers.checkup.decide.scheduling import SCHEDULED, Plan
+from quintet.controllers.checkup.decide.scheduling import SCHEDULED, RunPlan
 from quintet.controllers.checkup.decide.timing import duration, format_time, parse_time
 from quintet.controllers.checkup.decide.verdict import Ending, flaky_ending, invalid_ending, is_retried
 
@@ -67,7 +67,7 @@ def requested_rerun(checkup: Checkup) -> str:
     return checkup.metadata.annotations.get(RERUN, "")[:LONGEST_RERUN]
 
 
-def started_status(checkup: Checkup, plan: Plan, now: str) -> CheckupStatus:
+def started_status(checkup: Checkup, plan: RunPlan, now: str) -> CheckupStatus:
     """Return the status at the start of the next run; the previous run moves to the history."""
     old, again = plan.status, is_retrying(checkup)
     number = old.run + 1

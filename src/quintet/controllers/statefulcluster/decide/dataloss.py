@@ -23,7 +23,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DataLossDecision:
     """Whether a replica gives up its claims, and the reason."""
 
     gives_up: bool
@@ -43,30 +43,32 @@ def find_loss(observed: Observed, group: ClaimGroup) -> Loss | None:
     return Loss(look.why, since, look.may_return) if look is not None and look.why else None
 
 
-def decide(observed: Observed, pod: Pod, group: ClaimGroup, loss: Loss) -> Decision:
+def decide(observed: Observed, pod: Pod, group: ClaimGroup, loss: Loss) -> DataLossDecision:
     """Return whether a replica gives up its claims now."""
     policy = observed.spec.data_loss
     data = f"data of replica {pod.name} (claims {', '.join(claim.name for claim in group.claims)})"
     if observed.content(group.name) is ClaimContent.EMPTY:
-        return Decision(True, f"{loss.why}; no replica has ever been ready with it")
+        return DataLossDecision(True, f"{loss.why}; no replica has ever been ready with it")
     if _has_consent(observed, group):
-        return Decision(True, f"{loss.why}; {GIVE_UP_CLAIMS} allows it to give up the {data}")
+        return DataLossDecision(True, f"{loss.why}; {GIVE_UP_CLAIMS} allows it to give up the {data}")
     consent = _describe_consent(group, data)
     if policy.policy is DataLossPolicy.NEVER:
-        return Decision(False, f"{loss.why}; dataLoss.policy is Never; {consent}", needs_consent=True)
+        return DataLossDecision(False, f"{loss.why}; dataLoss.policy is Never; {consent}", needs_consent=True)
     if policy.policy is DataLossPolicy.ASK:
-        return Decision(False, f"{loss.why}; dataLoss.policy is Ask; {consent}", needs_consent=True)
+        return DataLossDecision(False, f"{loss.why}; dataLoss.policy is Ask; {consent}", needs_consent=True)
     if loss.may_return:
-        return Decision(False, f"{loss.why}; {consent}", needs_consent=True)
+        return DataLossDecision(False, f"{loss.why}; {consent}", needs_consent=True)
     left, floor = count_intact(observed, without=group.name), find_floor(observed)
     if left < floor:
         text = f"only {left} ready replicas have data, and dataLoss.minDataReplicas is {floor}"
-        return Decision(False, f"{loss.why}; {text}; {consent}", needs_consent=True)
+        return DataLossDecision(False, f"{loss.why}; {text}; {consent}", needs_consent=True)
     due = loss.since + policy.after
     if observed.now < due:
         text = f"{loss.why}; it gives up the {data} at {format_time(due)}, unless the volume comes back"
-        return Decision(False, text, due)
-    return Decision(True, f"{loss.why}, since {format_time(loss.since)}; {left} other replicas have data")
+        return DataLossDecision(False, text, due)
+    return DataLossDecision(
+        True, f"{loss.why}, since {format_time(loss.since)}; {left} other replicas have data"
+    )
 
 
 def count_intact(observed: Observed, *, without: str = "") -> int:

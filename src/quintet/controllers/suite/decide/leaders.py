@@ -14,17 +14,17 @@ _TOLERATED_SECONDS = 20.0
 _RECENT = timedelta(seconds=60)
 
 
-class LeaseSpec(Struct, frozen=True):
+class LeaseViewSpec(Struct, frozen=True):
     """The fields that are read of a Lease's spec."""
 
     holder_identity: str | None = None
     renew_time: str | None = None
 
 
-class Lease(Object, frozen=True):
+class LeaseView(Object, frozen=True):
     """The fields that are read of a Lease."""
 
-    spec: LeaseSpec = LeaseSpec()
+    spec: LeaseViewSpec = LeaseViewSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Leadership:
 
 
 def observe_lease(
-    known: Leadership | None, name: str, lease: Lease | None, now: float, time: datetime
+    known: Leadership | None, name: str, lease: LeaseView | None, now: float, time: datetime
 ) -> Leadership:
     """Return what is known after a Lease was read; None if it does not exist. `now` is monotonic."""
     version = lease.version if lease is not None else 0
@@ -55,14 +55,14 @@ def observe_lease(
     return Leadership(version, since, problem if lost else "")
 
 
-def was_renewed_lately(lease: Lease | None, time: datetime) -> bool:
+def was_renewed_lately(lease: LeaseView | None, time: datetime) -> bool:
     """Return whether a process holds the Lease and has renewed it in the last minute, by its own clock."""
     if lease is None or not lease.spec.holder_identity or lease.spec.renew_time is None:
         return False
     return time - datetime.fromisoformat(lease.spec.renew_time) < _RECENT
 
 
-def describe_leader(name: str, lease: Lease | None) -> str:
+def describe_leader(name: str, lease: LeaseView | None) -> str:
     """Return why no pod leads, in the same words until that changes."""
     if lease is None or not lease.spec.holder_identity:
         return f"no pod holds the Lease {name}"
