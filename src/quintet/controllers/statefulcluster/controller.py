@@ -42,7 +42,7 @@ from quintet.controllers.statefulcluster.decide.observed import (
 from quintet.controllers.statefulcluster.reader import LiveReader
 from quintet.controllers.statefulcluster.writer import ReplicaWriter
 from quintet.kube.client import Client
-from quintet.kube.errors import BadRequest, Forbidden, Invalid, TooLarge
+from quintet.kube.errors import Forbidden
 from quintet.runtime.apply import ForeignObject
 from quintet.runtime.builder import Builder
 from quintet.runtime.cache import Store
@@ -52,9 +52,6 @@ from quintet.runtime.ownwrites import OwnWrites
 from quintet.runtime.reconcile import ObjectDeleted, Outcome
 from quintet.runtime.reconciler import Context, ObjectReconciler
 
-_REFUSALS = (Invalid, Forbidden, BadRequest, TooLarge)
-_BUDGET_CAUSE = "DisruptionBudget"
-_BLOCKED_SECONDS = 10.0
 _MOST_COLLISIONS = 10
 # The controller does not trust a cache that has not seen one of its own writes for this long.
 _LONGEST_LAG = 60.0

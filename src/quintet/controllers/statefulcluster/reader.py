@@ -97,13 +97,8 @@ class LiveReader:
     async def exists(self, cluster: StatefulCluster) -> bool:
         """Return whether the cluster exists; the caches may not have heard of its deletion."""
         meta = cluster.metadata
-        pages = self._client.pages(
-            STATEFULCLUSTERS,
-            namespace=meta.namespace,
-            fields=f"metadata.name={meta.name}",
-            metadata_only=True,
-        )
-        found = [msgspec.json.decode(item, type=Object) async for page in pages for item in page.items]
+        name = f"metadata.name={meta.name}"
+        found = await self._list(STATEFULCLUSTERS, meta.namespace, "", Object, fields=name)
         return any(each.metadata.uid == meta.uid for each in found)
 
     async def claims(self, cluster: StatefulCluster) -> list[Claim]:
