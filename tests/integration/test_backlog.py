@@ -14,11 +14,8 @@ from kit.kinds.subscriptions import (
     STREAM,
     Scene,
     a_dispatcher,
-    a_scene,
-    install,
-    subscription_operator,
+    an_operated_scene,
 )
-from kit.nats.server import a_nats_server
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.types import Backlog
 from quintet.controllers.subscription import controller
@@ -36,14 +33,9 @@ PATIENT = RetryPolicy(min_backoff=3600.0, max_backoff=3600.0)
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    await install(client)
     for name in ("POLL_SECONDS", "FIRST_POLL_SECONDS"):
         monkeypatch.setattr(controller, name, 0.3)
-    async with (
-        a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server, cluster.kubeconfig) as made,
-        subscription_operator(cluster.kubeconfig, made),
-    ):
+    async with an_operated_scene(client, namespace, cluster.kubeconfig, tmp_path) as made:
         yield made
 
 

@@ -14,9 +14,8 @@ from kit.cli.commands import Person
 from kit.faults.proxy import FaultProxy
 from kit.faults.proxy.requests import Request
 from kit.http.sink import Sink, a_sink
-from kit.kinds.subscriptions import Scene, a_dispatcher, a_scene, install, subscription_operator
+from kit.kinds.subscriptions import Scene, a_dispatcher, an_operated_scene
 from kit.nats.publishers import Publisher, a_publisher, settings
-from kit.nats.server import a_nats_server
 from quintet.controllers.subscription import controller
 from quintet.eventing.dispatcher.decide.retry_policy import RetryPolicy
 from quintet.kube.client import Client
@@ -52,14 +51,9 @@ def is_publish(request: Request) -> bool:
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    await install(client)
     for name in ("POLL_SECONDS", "FIRST_POLL_SECONDS"):
         monkeypatch.setattr(controller, name, 0.3)
-    async with (
-        a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server, cluster.kubeconfig) as made,
-        subscription_operator(cluster.kubeconfig, made),
-    ):
+    async with an_operated_scene(client, namespace, cluster.kubeconfig, tmp_path) as made:
         yield made
 
 

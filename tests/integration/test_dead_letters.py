@@ -16,12 +16,9 @@ from kit.kinds.subscriptions import (
     SECONDS,
     Scene,
     a_dispatcher,
-    a_scene,
+    an_operated_scene,
     headers,
-    install,
-    subscription_operator,
 )
-from kit.nats.server import a_nats_server
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.apis.subscription.dead_letters import REQUEST, DeadLetterStatus
 from quintet.controllers.subscription import controller, dead_letters
@@ -37,14 +34,9 @@ POLICY = RetryPolicy(max_attempts=2, min_backoff=0.05, max_backoff=0.05)
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    await install(client)
     for name in ("POLL_SECONDS", "FIRST_POLL_SECONDS", "DEAD_LETTER_SECONDS"):
         monkeypatch.setattr(controller, name, 0.3)
-    async with (
-        a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server, cluster.kubeconfig) as made,
-        subscription_operator(cluster.kubeconfig, made),
-    ):
+    async with an_operated_scene(client, namespace, cluster.kubeconfig, tmp_path) as made:
         yield made
 
 

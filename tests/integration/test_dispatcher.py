@@ -22,13 +22,10 @@ from kit.kinds.subscriptions import (
     TYPE,
     Scene,
     a_dispatcher,
-    a_scene,
+    an_operated_scene,
     create_service,
-    install,
-    subscription_operator,
 )
 from kit.nats.dispatchers import DispatcherProcess
-from kit.nats.server import a_nats_server
 from quintet.apis.meta import ObjectKey
 from quintet.apis.subscription import SUBSCRIPTIONS, Subscription
 from quintet.controllers.subscription import controller
@@ -47,15 +44,10 @@ from quintet.runtime.events import EVENTS
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    await install(client)
     # No event reports that a dispatcher pulls, so the server is polled.
     monkeypatch.setattr(controller, "POLL_SECONDS", 0.5)
     monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.2)
-    async with (
-        a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server, cluster.kubeconfig) as made,
-        subscription_operator(cluster.kubeconfig, made),
-    ):
+    async with an_operated_scene(client, namespace, cluster.kubeconfig, tmp_path) as made:
         yield made
 
 

@@ -14,9 +14,8 @@ from kit.kinds.subscriptions import (
     TYPE,
     Scene,
     a_backend,
-    a_scene,
+    an_operated_scene,
     create_service,
-    install,
     subscription_operator,
 )
 from kit.nats.server import a_nats_server
@@ -43,14 +42,9 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 async def scene(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Scene]:
-    await install(client)
     monkeypatch.setattr(controller, "POLL_SECONDS", 0.5)
     monkeypatch.setattr(controller, "FIRST_POLL_SECONDS", 0.5)
-    async with (
-        a_nats_server(tmp_path / "nats") as server,
-        a_scene(client, namespace, server, cluster.kubeconfig) as made,
-        subscription_operator(cluster.kubeconfig, made),
-    ):
+    async with an_operated_scene(client, namespace, cluster.kubeconfig, tmp_path) as made:
         yield made
 
 

@@ -19,7 +19,7 @@ from kit.cluster.api import Api
 from kit.cluster.service_accounts import context, write_kubeconfig_for
 from kit.eventually import eventually
 from kit.kinds.controllers import install_crds, run_controllers
-from kit.nats.server import NatsServer
+from kit.nats.server import NatsServer, a_nats_server
 from quintet.apis.eventingbackend import (
     EVENTINGBACKEND,
     EVENTINGBACKENDS,
@@ -284,3 +284,17 @@ async def _run_dispatcher(
     finally:
         dispatcher.stop()
         await task
+
+
+@contextlib.asynccontextmanager
+async def an_operated_scene(
+    client: Client, namespace: str, kubeconfig: Path, folder: Path
+) -> AsyncIterator[Scene]:
+    """Run a NATS server in a folder and a Subscription controller, around a scene."""
+    await install(client)
+    async with (
+        a_nats_server(folder / "nats") as server,
+        a_scene(client, namespace, server, kubeconfig) as scene,
+        subscription_operator(kubeconfig, scene),
+    ):
+        yield scene
